@@ -1,0 +1,178 @@
+"""Dipole: how often both ends of an antithetic pair hit the class (Levine et al. 2021, Theorem 3).
+
+The worst classifier is a symmetric slab, which carries all pairs with two hits, and a half-space beyond it, which
+carries the pairs with one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from .._numerics import interval_mass, is_short, last_safe_point, round_down, round_up
+from .._validation import FloatArray, apply_flat, broadcast, check_probability, check_radius
+from ._second_order import Slab, slab_loss
+
+# Probabilities that were computed as shares may exceed one by a few roundings.
+_SUM_TOLERANCE = 1e-12
+
+
+def dipole_lower_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> FloatArray:
+    """Smallest probability the class can have at distance `r`, knowing how antithetic pairs vote.
+
+    Parameters
+    ----------
+    both : array-like
+        Probability that both ``x + noise`` and ``x - noise`` are voted into the class (or a lower limit of it).
+    one_sided : array-like
+        Probability that ``x + noise`` is and ``x - noise`` is not (or a lower limit of it). The two together are the
+        probability of the class; ``both + 2 * one_sided`` is at most 1.
+    r : array-like
+        Distance in units of sigma, at least 0.
+
+    Returns
+    -------
+    ndarray
+        Theorem 3 of the reference, rounded down.
+
+    References
+    ----------
+    Levine, Kumar, Goldstein, Feizi: Tight second-order certificates for randomized smoothing, 2021.
+
+    Examples
+    --------
+    >>> from smoothcert.bounds import dipole_lower_bound
+    >>> dipole_lower_bound([0.8, 0.7, 0.6], [0.0, 0.1, 0.2], 1.0).round(4)
+    array([0.5996, 0.5049, 0.4371])
+    """
+    both, one_sided, r = broadcast(
+        both=check_probability("both", both),
+        one_sided=check_probability("one_sided", one_sided),
+        r=check_radius("r", r),
+    )
+    both, one_sided = check_pair_probabilities(both, one_sided)
+    return round_down(apply_flat(_kept, both, one_sided, r))
+
+
+def dipole_upper_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> FloatArray:
+    """Largest probability the class can have at distance `r`, knowing how antithetic pairs vote.
+
+    Parameters
+    ----------
+    both, one_sided : array-like
+        Probabilities as in `dipole_lower_bound`.
+    r : array-like
+        Distance in units of sigma, at least 0.
+
+    Returns
+    -------
+    ndarray
+        One minus the lower bound of the complement, whose pairs are both outside with probability
+        ``1 - both - 2 * one_sided``; rounded up.
+
+    Examples
+    --------
+    >>> from smoothcert.bounds import dipole_upper_bound
+    >>> dipole_upper_bound([0.2, 0.1, 0.0], [0.0, 0.1, 0.2], 1.0).round(4)
+    array([0.4004, 0.4951, 0.5629])
+    """
+    both, one_sided, r = broadcast(
+        both=check_probability("both", both),
+        one_sided=check_probability("one_sided", one_sided),
+        r=check_radius("r", r),
+    )
+    both, one_sided = check_pair_probabilities(both, one_sided)
+    return np.minimum(round_up(apply_flat(_reached, both, one_sided, r)), 1.0)
+
+
+def dipole_radius(both: ArrayLike, one_sided: ArrayLike) -> FloatArray:
+    """Distance within which the class keeps more than half of the vote, in units of sigma.
+
+    Parameters
+    ----------
+    both, one_sided : array-like
+        Probabilities as in `dipole_lower_bound` (or lower limits of them).
+
+    Returns
+    -------
+    ndarray
+        Where `dipole_lower_bound` meets 1/2; 0 for ``both + one_sided <= 1/2``, inf for ``both = 1``. Rounded down.
+
+    Examples
+    --------
+    >>> from smoothcert.bounds import dipole_radius
+    >>> dipole_radius([0.8, 0.7, 0.6], [0.0, 0.1, 0.2]).round(4)
+    array([1.268 , 1.013 , 0.8416])
+    """
+    both, one_sided = broadcast(
+        both=check_probability("both", both), one_sided=check_probability("one_sided", one_sided)
+    )
+    both, one_sided = check_pair_probabilities(both, one_sided)
+    return apply_flat(_radius, both, one_sided)
+
+
+def check_pair_probabilities(both: FloatArray, one_sided: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Refuse probabilities no pair can have; forgive rounding by lowering `one_sided`, which certifies less."""
+    total = both + 2.0 * one_sided
+    if np.any(total > 1.0 + _SUM_TOLERANCE):
+        at = int(np.argmax(total))
+        raise ValueError(
+            "both + 2 * one_sided must be at most 1, got "
+            f"both={float(both.ravel()[at])!r} and one_sided={float(one_sided.ravel()[at])!r}. "
+            "one_sided counts one orientation only: give half the share of pairs with exactly one hit."
+        )
+    return both, np.minimum(one_sided, (1.0 - both) / 2.0)
+
+
+def pair_excess(both: FloatArray, one_sided: FloatArray) -> FloatArray:
+    """``both + one_sided - 1/2`` with a single rounding: each first difference below is exact where it matters."""
+    return np.where(both >= 0.25, (both - 0.5) + one_sided, (one_sided - 0.5) + both)
+
+
+def _loss(half_width: FloatArray, edge: FloatArray, r: FloatArray) -> FloatArray:
+    slab = Slab(-half_width, half_width, 2.0 * half_width, np.zeros_like(half_width))
+    return slab_loss(slab, r) + interval_mass(edge, r)
+
+
+def _kept(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
+    kept = (both == 1.0).astype(np.float64)
+    todo = both < 1.0
+    both, one_sided, r = both[todo], one_sided[todo], r[todo]
+    half_width = -ndtri((1.0 - both) / 2.0)
+    edge = ndtri(one_sided)
+    near = both + one_sided - _loss(half_width, edge, r)
+    far = interval_mass(half_width - r, 2.0 * half_width) + ndtr(edge - r)
+    kept[todo] = np.clip(np.where(is_short(half_width, r), near, far), 0.0, 1.0)
+    return kept
+
+
+def _reached(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
+    """One minus what the complement keeps, written with the masses outside its slab so that small ones stay exact."""
+    hit = np.minimum(both + 2.0 * one_sided, 1.0)
+    reached = np.zeros_like(hit)
+    todo = hit > 0.0
+    half_width = -ndtri(hit[todo] / 2.0)
+    edge = np.minimum(ndtri(one_sided[todo]), -half_width)
+    r = r[todo]
+    near = (both + one_sided)[todo] + _loss(half_width, edge, r)
+    far = ndtr(r - half_width) + (ndtr(-half_width - r) - ndtr(edge - r))
+    reached[todo] = np.where(is_short(half_width, r), near, far)
+    return reached
+
+
+def _radius(both: FloatArray, one_sided: FloatArray) -> FloatArray:
+    radius = np.where(both == 1.0, np.inf, 0.0)
+    excess = pair_excess(both, one_sided)
+    todo = (excess > 0.0) & (both < 1.0)
+    half_width = -ndtri((1.0 - both[todo]) / 2.0)
+    edge = ndtri(one_sided[todo])
+
+    def margin(r, excess, half_width, edge):
+        return excess - _loss(half_width, edge, r)
+
+    # Beyond this distance the slab and the half-space keep less than a quarter each.
+    high = half_width + 0.7
+    root = last_safe_point(margin, np.zeros_like(high), high, excess[todo], half_width, edge)
+    radius[todo] = round_down(root)
+    return radius
