@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from .certifiers import DipoleCertifier, FirstOrderCertifier, SecondOrderCertifier, SecondOrderDipoleCertifier
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "DipoleCertifier",
+    "FirstOrderCertifier",
+    "SecondOrderCertifier",
+    "SecondOrderDipoleCertifier",
+    "__version__",
+]

@@ -126,18 +126,25 @@ def exp_tangent_roots(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def last_safe_point(
-    margin: Callable[..., FloatArray], safe: FloatArray, unsafe: FloatArray, *args: FloatArray
+    margin: Callable[..., FloatArray],
+    safe: FloatArray,
+    unsafe: FloatArray,
+    *args: FloatArray,
+    rtol: float | None = None,
 ) -> FloatArray:
     """Largest point found between `safe` and `unsafe` where a decreasing `margin` is still non-negative.
 
-    The bracket of the root finder is closed to the last bits and its safe end is returned. Where rounding hides the
-    change of sign, it is `unsafe` if the margin is non-negative there and `safe` otherwise.
+    The bracket of the root finder is closed to `rtol` (by default the last bits) and its safe end is returned. Where
+    rounding hides the change of sign, it is `unsafe` if the margin is non-negative there and `safe` otherwise.
     """
     safe = np.asarray(safe, dtype=np.float64)
     if safe.size == 0:
         return safe
     root = np.where(margin(unsafe, *args) >= 0.0, unsafe, safe)
-    result = elementwise.find_root(margin, (safe, unsafe), args=args)
+    tolerances = None if rtol is None else {"xrtol": rtol, "xatol": 0.0}
+    # Near the last bits the root finder may take the root of a rounded negative; it then bisects.
+    with np.errstate(invalid="ignore"):
+        result = elementwise.find_root(margin, (safe, unsafe), args=args, tolerances=tolerances)
     for point, value in zip((result.x, *result.bracket), (result.f_x, *result.f_bracket), strict=True):
         root = np.where(result.success & (value >= 0.0), np.maximum(root, point), root)
     return root

@@ -94,6 +94,30 @@ def apply_flat(function: Callable[..., FloatArray], *arrays: FloatArray) -> Floa
     return function(*(array.ravel() for array in arrays)).reshape(arrays[0].shape)[()]
 
 
+def check_counts(name: str, value: ArrayLike, least: int = 0) -> FloatArray:
+    """Require whole numbers; they come back as float64, which holds them exactly up to 2^53."""
+    array = check_interval(name, value, lower=float(least), cure="Give a count.")
+    fractional = (array != np.floor(array)) | ~np.isfinite(array)
+    if np.any(fractional):
+        raise ValueError(
+            f"{name} must be whole, got {_first_bad(array, fractional)}. Give counts, not shares; multiply by n."
+        )
+    return array
+
+
+def check_level(name: str, value: ArrayLike) -> FloatArray:
+    """Require error probabilities strictly between 0 and 1."""
+    return check_interval(
+        name,
+        value,
+        lower=0.0,
+        upper=1.0,
+        lower_open=True,
+        upper_open=True,
+        cure="It is the probability of a wrong limit; 0.001 is usual.",
+    )
+
+
 def _first_bad(array: FloatArray, bad: NDArray[np.bool_]) -> str:
     index = tuple(int(i) for i in np.argwhere(bad)[0])
     where = f" at index {index[0] if len(index) == 1 else index}" if index else ""

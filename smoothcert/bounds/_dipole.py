@@ -130,6 +130,11 @@ def pair_excess(both: FloatArray, one_sided: FloatArray) -> FloatArray:
     return np.where(both >= 0.25, (both - 0.5) + one_sided, (one_sided - 0.5) + both)
 
 
+def dipole_margin(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
+    """The bound at `r` minus 1/2, for ``both < 1``, with small relative error where it is small."""
+    return pair_excess(both, one_sided) - _loss(-ndtri((1.0 - both) / 2.0), ndtri(one_sided), r)
+
+
 def _loss(half_width: FloatArray, edge: FloatArray, r: FloatArray) -> FloatArray:
     slab = Slab(-half_width, half_width, 2.0 * half_width, np.zeros_like(half_width))
     return slab_loss(slab, r) + interval_mass(edge, r)

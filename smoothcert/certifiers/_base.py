@@ -1,0 +1,118 @@
+"""What a certifier is.
+
+It says how many samples it wants and how they are paired, makes the tally they are counted in, turns a tally into
+confidence limits, and limits into radii. It never sees inputs, models or sigma. A certifier is one file: subclass
+`BaseCertifier`, write `new_tally`, `infer` and `radius`, and export it.
+"""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._validation import FloatArray, check_level
+from ..tallies import IntArray, Tally
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What the evidence proves.
+
+    Attributes
+    ----------
+    radius : ndarray of shape (n_rows,)
+        Certified radius in units of sigma; 0 where nothing is certified.
+    limits : mapping of str to ndarray
+        The confidence limits it was computed from.
+    """
+
+    radius: FloatArray
+    limits: Mapping[str, FloatArray]
+
+
+class BaseCertifier(BaseEstimator, ABC):
+    """Base class of all certifiers.
+
+    Parameters
+    ----------
+    n_samples : int, default=100_000
+        Noisy copies of each input in the estimation.
+    n_selection : int, default=100
+        Noisy copies that choose the candidate class, drawn on their own.
+    alpha : float, default=0.001
+        Probability that the certificate of an input is wrong.
+    """
+
+    pairing: ClassVar[Literal["antithetic"] | None] = None
+    """``"antithetic"``: each draw of noise is used on both sides of the input, so `n_samples` must be even."""
+
+    tally_type: ClassVar[type[Tally]]
+
+    def __init__(self, n_samples: int = 100_000, n_selection: int = 100, alpha: float = 0.001) -> None:
+        self.n_samples = n_samples
+        self.n_selection = n_selection
+        self.alpha = alpha
+
+    @abstractmethod
+    def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray) -> Tally:
+        """An empty tally for inputs with `n_features` numbers each and the given candidate classes."""
+
+    @abstractmethod
+    def infer(self, tally: Any) -> dict[str, FloatArray]:
+        """Confidence limits, all of them right together except with probability `alpha`."""
+
+    @abstractmethod
+    def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:
+        """Radius in units of sigma that the limits prove."""
+
+    def certify_tally(self, tally: Tally) -> Inference:
+        """Certify from evidence alone, wherever it was counted.
+
+        Parameters
+        ----------
+        tally : Tally
+            Of the kind in `tally_type`.
+
+        Returns
+        -------
+        Inference
+        """
+        self.check_params()
+        if not isinstance(tally, self.tally_type):
+            raise TypeError(
+                f"tally must be a {self.tally_type.__name__} for {type(self).__name__}, got {type(tally).__name__}. "
+                f"Build one with {self.tally_type.__name__}(...) from smoothcert.tallies."
+            )
+        limits = self.infer(tally)
+        return Inference(np.atleast_1d(self.radius(limits)), MappingProxyType(limits))
+
+    def check_params(self) -> None:
+        """Refuse parameters that make no sense, whenever they were set."""
+        _check_int("n_samples", self.n_samples, 2, "Certificates want about 100_000.")
+        _check_int("n_selection", self.n_selection, 1, "100 are usually enough to find the class.")
+        if not isinstance(self.alpha, numbers.Real) or isinstance(self.alpha, bool):
+            raise ValueError(f"alpha must be a number in (0, 1), got {self.alpha!r}. 0.001 is usual.")
+        check_level("alpha", float(self.alpha))
+        if self.pairing == "antithetic" and self.n_samples % 2:
+            raise ValueError(
+                f"n_samples must be even for {type(self).__name__}, which samples in pairs, got {self.n_samples}. "
+                f"Use {self.n_samples + 1}."
+            )
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Require one of a few values."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
+
+
+def _check_int(name: str, value: Any, least: int, cure: str) -> None:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}. {cure}")

@@ -1,0 +1,142 @@
+"""Second order: the share of votes and the norm of its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import ndtri
+
+from .._numerics import density
+from .._validation import FloatArray
+from ..bounds import second_order_multiclass_radius, second_order_radius
+from ..confidence import binomial_lower, binomial_upper, gradient_norm_upper
+from ..tallies import GradientTally, IntArray
+from ._base import BaseCertifier, check_choice
+
+GRADIENT_SHARE = 0.2
+"""Share of `alpha` for the limit of the gradient norm.
+
+The limit on the probability pays for every halving of its share in all inputs, the one on the gradient only where the
+gradient helps. On networks for 7x7 MNIST shares from 0.1 to 0.5 give the same mean radius within 0.05%; a fifth keeps
+the loss on inputs without any miss at 0.2%.
+"""
+
+
+class SecondOrderCertifier(BaseCertifier):
+    """Certificate from the share of votes and the gradient norm (Levine et al. 2021, Theorem 1).
+
+    A fifth of `alpha` goes to the upper limit of the gradient norm, the rest to the lower limit of the share of
+    votes. With ``multiclass=True`` the class gets half of `alpha` and its rival the other half, each divided in the
+    same way. All rivals are tested at that level without a factor for their number, because the one that overtakes
+    first is one fixed class. With ``gradient_bound="paper"`` probability and gradient get equal parts, as published.
+
+    Parameters
+    ----------
+    n_samples : int, default=100_000
+        Noisy copies of each input in the estimation.
+    n_selection : int, default=100
+        Noisy copies that choose the candidate class.
+    alpha : float, default=0.001
+        Probability that the certificate of an input is wrong.
+    gradient_bound : {"centred", "paper"}, default="centred"
+        Which limit of the gradient norm, see `smoothcert.confidence.gradient_norm_upper`. The centred one helps from
+        1e5 samples on, Theorem 2 of the paper from 1e7.
+    multiclass : bool, default=False
+        Compare the class with every rival, each with its own gradient, instead of with one half.
+
+    References
+    ----------
+    Levine, Kumar, Goldstein, Feizi: Tight second-order certificates for randomized smoothing, 2021.
+
+    Examples
+    --------
+    >>> from smoothcert import SecondOrderCertifier
+    >>> from smoothcert.tallies import GradientTally
+    >>> tally = GradientTally.from_norm_sq(75_000, 100_000, 0.24**2, n_features=49)
+    >>> SecondOrderCertifier().certify_tally(tally).radius.round(4)
+    array([0.7283])
+    """
+
+    tally_type = GradientTally
+
+    def __init__(
+        self,
+        n_samples: int = 100_000,
+        n_selection: int = 100,
+        alpha: float = 0.001,
+        gradient_bound: str = "centred",
+        multiclass: bool = False,
+    ) -> None:
+        super().__init__(n_samples, n_selection, alpha)
+        self.gradient_bound = gradient_bound
+        self.multiclass = multiclass
+
+    def check_params(self) -> None:
+        super().check_params()
+        check_choice("gradient_bound", self.gradient_bound, ("centred", "paper"))
+        check_choice("multiclass", self.multiclass, (True, False))
+
+    @property
+    def _centre(self) -> float:
+        return 0.5 if self.gradient_bound == "centred" else 0.0
+
+    def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray) -> GradientTally:
+        classes = n_classes if self.multiclass else None
+        return GradientTally.empty(n_rows, n_features, n_classes=classes, centre=self._centre, candidate=candidate)
+
+    def infer(self, tally: GradientTally) -> dict[str, FloatArray]:
+        if tally.centre != self._centre:
+            raise ValueError(
+                f"The tally must be centred at {self._centre} for gradient_bound={self.gradient_bound!r}, "
+                f"got {tally.centre}. Make it with GradientTally.empty(..., centre={self._centre})."
+            )
+        own_alpha = self.alpha / 2 if self.multiclass else self.alpha
+        share = GRADIENT_SHARE if self.gradient_bound == "centred" else 0.5
+        grad_norm = gradient_norm_upper(
+            tally.norm_sq, _like(tally.n, tally.hits), tally.n_features, share * own_alpha, self.gradient_bound
+        )
+        if not self.multiclass:
+            if tally.hits.ndim == 2:
+                raise ValueError(
+                    "The tally must hold one class for multiclass=False, got several. Set multiclass=True."
+                )
+            p = binomial_lower(tally.hits, tally.n, (1 - share) * own_alpha)
+            return {"p": p, "grad_norm": _cap(grad_norm, p, published=self.gradient_bound == "paper")}
+        if tally.hits.ndim == 1 or tally.candidate is None:
+            raise ValueError(
+                "The tally must hold every class and the candidate for multiclass=True, got one class. "
+                "Make it with GradientTally.empty(n_rows, n_features, n_classes=..., candidate=...)."
+            )
+        rows, own = np.arange(len(tally)), tally.candidate
+        others = np.arange(tally.hits.shape[1])[None, :] != own[:, None]
+        shape = (len(tally), -1)
+        p = binomial_lower(tally.hits[rows, own], tally.n, (1 - share) * own_alpha)
+        p_rivals = binomial_upper(tally.hits, tally.n[:, None], (1 - share) * own_alpha)[others].reshape(shape)
+        return {
+            "p": p,
+            "grad_norm": _cap(grad_norm[rows, own], p),
+            "p_rivals": p_rivals,
+            "grad_norm_rivals": grad_norm[others].reshape(shape),
+        }
+
+    def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:
+        if "p_rivals" not in limits:
+            return second_order_radius(limits["p"], limits["grad_norm"])
+        return second_order_multiclass_radius(
+            limits["p"], limits["grad_norm"], limits["p_rivals"], limits["grad_norm_rivals"]
+        )
+
+
+def _like(n: IntArray, hits: IntArray) -> IntArray:
+    return n if hits.ndim == 1 else n[:, None]
+
+
+def _cap(grad_norm: FloatArray, p: FloatArray, published: bool = False) -> FloatArray:
+    """No smoothed function of value at least `p` is steeper than a half-space.
+
+    Below one half the steepest is the one of value 1/2. (Published logs print the half-space of value `p` there too;
+    such rows certify nothing.)
+    """
+    steepest = density(ndtri(p if published else np.maximum(p, 0.5)))
+    return np.minimum(grad_norm, steepest)

@@ -1,0 +1,12 @@
+"""Confidence limits: from counts and sums to what they prove about the probabilities behind them.
+
+Pure functions, vectorised over rows, in units of sigma. Lower limits are rounded down, upper limits up.
+"""
+
+from __future__ import annotations
+
+from ._binomial import binomial_lower, binomial_upper
+from ._gradient import gradient_norm_upper
+from ._pairs import joint_pair_limits
+
+__all__ = ["binomial_lower", "binomial_upper", "gradient_norm_upper", "joint_pair_limits"]

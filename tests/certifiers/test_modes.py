@@ -1,0 +1,58 @@
+"""What is special to one certifier."""
+
+import numpy as np
+import pytest
+
+from smoothcert import DipoleCertifier, FirstOrderCertifier, SecondOrderCertifier, SecondOrderDipoleCertifier
+from smoothcert.bounds import first_order_radius
+from smoothcert.confidence import binomial_lower, binomial_upper
+from smoothcert.tallies import GradientTally, PairTally, VoteTally
+
+
+def test_multiclass_certifies_below_one_half():
+    tally = VoteTally([[4500, 3000, 2500]], 10_000, candidate=[0])
+    assert FirstOrderCertifier().certify_tally(tally).radius == 0
+    inference = FirstOrderCertifier(multiclass=True).certify_tally(tally)
+    expected = first_order_radius(binomial_lower(4500, 10_000, 0.0005), binomial_upper(3000, 10_000, 0.0005))
+    assert inference.radius == pytest.approx(expected)
+    assert inference.radius > 0.15
+
+
+def test_second_order_compares_every_class():
+    shape = np.zeros((1, 3, 2))
+    tally = GradientTally([[45_000, 30_000, 25_000]], 100_000, shape, np.full((1, 3), 50_000.0), candidate=[0])
+    flat = SecondOrderCertifier(multiclass=True).certify_tally(tally).radius
+    steep = shape.copy()
+    steep[0, 2, 0] = 0.31 * 100_000
+    tally_steep = GradientTally([[45_000, 30_000, 25_000]], 100_000, steep, np.full((1, 3), 50_000.0), candidate=[0])
+    # The third class, with fewer votes than the runner-up, overtakes first once its gradient is known to be large.
+    assert SecondOrderCertifier(multiclass=True).certify_tally(tally_steep).radius < 0.95 * flat
+    assert (
+        SecondOrderCertifier(multiclass=False).certify_tally(GradientTally([45_000], 100_000, [[0, 0]], 5e4)).radius
+        == 0
+    )
+
+
+def test_second_order_helps_at_ordinary_sample_sizes():
+    tally = GradientTally.from_norm_sq(75_000, 100_000, 0.2**2, n_features=3072)
+    published = GradientTally.from_norm_sq(75_000, 100_000, 0.2**2, n_features=3072, centre=0.0)
+    first = FirstOrderCertifier().certify_tally(VoteTally(75_000, 100_000)).radius
+    assert SecondOrderCertifier().certify_tally(tally).radius > 1.15 * first
+    assert SecondOrderCertifier(gradient_bound="paper").certify_tally(published).radius < first
+
+
+def test_evidence_must_fit_the_mode():
+    centred = GradientTally.from_norm_sq(75_000, 100_000, 0.04, n_features=3)
+    with pytest.raises(ValueError, match=r"centred at 0.0 for gradient_bound='paper', got 0.5"):
+        SecondOrderCertifier(gradient_bound="paper").certify_tally(centred)
+    with pytest.raises(ValueError, match="hold every class and the candidate"):
+        SecondOrderCertifier(multiclass=True).certify_tally(centred)
+    several = GradientTally.empty(1, 2, n_classes=3, candidate=[0]).merge(
+        GradientTally([[5, 3, 2]], 10, np.zeros((1, 3, 2)), np.ones((1, 3)), candidate=[0])
+    )
+    with pytest.raises(ValueError, match="hold one class for multiclass=False"):
+        SecondOrderCertifier().certify_tally(several)
+    with pytest.raises(ValueError, match="one_plus"):
+        DipoleCertifier(inference="paper").certify_tally(PairTally(60, 30, 100))
+    with pytest.raises(ValueError, match="gradient sums"):
+        SecondOrderDipoleCertifier().certify_tally(PairTally(60, 30, 100))

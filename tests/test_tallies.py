@@ -1,0 +1,164 @@
+"""Evidence adds: in blocks, in any order, by merging; and wrong merges are refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from smoothcert.tallies import GradientTally, PairTally, VoteTally
+
+CANDIDATE = [2, 0]
+
+
+def new_tallies():
+    return {
+        "votes": VoteTally.empty(2, 4, CANDIDATE),
+        "gradient": GradientTally.empty(2, 3, candidate=CANDIDATE),
+        "gradients of all classes": GradientTally.empty(2, 3, n_classes=4, candidate=CANDIDATE),
+        "pairs": PairTally.empty(2, candidate=CANDIDATE),
+        "pairs and gradient": PairTally.empty(2, 3, CANDIDATE),
+    }
+
+
+def samples(seed, n, pairs):
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal((2, n, 3)).astype(np.float32)
+    return noise, rng.integers(0, 4, size=(2, 2, n) if pairs else (2, n))
+
+
+def arrays(tally):
+    return {name: getattr(tally, name) for name in tally._additive if getattr(tally, name) is not None}
+
+
+@pytest.mark.parametrize("kind", new_tallies())
+def test_merging_is_associative_commutative_and_equals_one_long_update(kind):
+    parts = []
+    for seed, n in enumerate((5, 40, 17)):
+        tally = new_tallies()[kind]
+        tally.update(*samples(seed, n, "pairs" in kind))
+        parts.append(tally)
+    long = new_tallies()[kind]
+    for seed, n in enumerate((5, 40, 17)):
+        long.update(*samples(seed, n, "pairs" in kind))
+    for a, b, c in itertools.permutations(parts):
+        for merged in (a.merge(b).merge(c), a.merge(b.merge(c))):
+            for name, value in arrays(merged).items():
+                expected = arrays(long)[name]
+                if expected.dtype == np.int64:
+                    np.testing.assert_array_equal(value, expected)
+                else:
+                    np.testing.assert_allclose(value, expected, rtol=1e-12, atol=1e-12)
+                    assert value.dtype == np.float64
+
+
+def test_merge_leaves_its_parts_alone():
+    tally = VoteTally([[3, 4]], 10, candidate=[0])
+    tally.merge(tally)
+    np.testing.assert_array_equal(tally.counts, [[3, 4]])
+
+
+def test_votes_are_counted_and_invalid_ones_are_not():
+    tally = VoteTally.empty(1, 3, [1])
+    tally.update(None, [[0, 1, 1, 3, -1, 2]])
+    np.testing.assert_array_equal(tally.counts, [[1, 2, 1]])
+    assert tally.n == 6
+    assert tally.hits == 2
+    assert tally.rivals == 1
+
+
+def test_gradient_sums_are_those_of_the_definition():
+    noise, votes = samples(0, 50, pairs=False)
+    for centre in (0.5, 0.0):
+        tally = GradientTally.empty(2, 3, centre=centre, candidate=CANDIDATE)
+        tally.update(noise, votes)
+        for row in range(2):
+            x = noise[row].astype(np.float64) * ((votes[row] == CANDIDATE[row]) - centre)[:, None]
+            products = x @ x.T
+            expected = (products.sum() - np.trace(products)) / (50 * 49)
+            np.testing.assert_allclose(tally.norm_sq[row], expected, rtol=1e-5, atol=1e-9)
+    several = GradientTally.empty(2, 3, n_classes=4, candidate=CANDIDATE)
+    several.update(noise, votes)
+    single = GradientTally.empty(2, 3, candidate=CANDIDATE)
+    single.update(noise, votes)
+    for row in range(2):
+        np.testing.assert_allclose(several.norm_sq[row, CANDIDATE[row]], single.norm_sq[row], rtol=1e-5)
+
+
+def test_pairs_are_counted_in_cells_and_orientation():
+    plus, minus = [1, 1, 0, 0, 1], [1, 0, 1, 0, 0]
+    noise = np.arange(10.0).reshape(1, 5, 2)
+    tally = PairTally.empty(1, 2)
+    tally.update(noise, [[plus, minus]])
+    assert (tally.both[0], tally.one[0], tally.one_plus[0], tally.pairs[0]) == (1, 3, 2, 5)
+    expected = (noise[0] * (np.subtract(plus, minus) / 2)[:, None]).sum(axis=0)
+    np.testing.assert_allclose(tally.grad_sum[0], expected)
+
+
+def test_given_norm_is_given_back():
+    norm_sq = np.array([0.02, -0.003, 0.0])
+    np.testing.assert_allclose(GradientTally.from_norm_sq(5, 100, norm_sq[0], 7).norm_sq, norm_sq[0])
+    np.testing.assert_allclose(GradientTally.from_norm_sq([5, 6, 7], 100, norm_sq, 7).norm_sq, norm_sq)
+
+
+@pytest.mark.parametrize("kind", new_tallies())
+def test_rows_can_be_taken_apart_and_put_together(kind):
+    tally = new_tallies()[kind]
+    tally.update(*samples(1, 30, "pairs" in kind))
+    again = type(tally).concatenate([tally[0], tally[1:]])
+    assert len(tally[0]) == 1
+    for name, value in arrays(tally).items():
+        np.testing.assert_array_equal(value, getattr(again, name))
+    np.testing.assert_array_equal(again.candidate, CANDIDATE)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "message"),
+    [
+        (VoteTally([[1, 2]], 3), VoteTally([[1, 2, 0]], 3), "same classes"),
+        (VoteTally([[1, 2]], 3, [0]), VoteTally([[1, 2]], 3, [1]), "same candidate"),
+        (VoteTally([1, 2], 3), VoteTally([1], 3), "same rows"),
+        (VoteTally([1], 3), PairTally([1], [1], 3), "same kind"),
+        (GradientTally.empty(1, 3), GradientTally.empty(1, 4), "same features"),
+        (GradientTally.empty(1, 3), GradientTally.empty(1, 3, centre=0.0), "same centre"),
+        (GradientTally.empty(1, 3), GradientTally.empty(1, 3, n_classes=2), "same classes"),
+        (PairTally.empty(1, 3), PairTally.empty(1), "same features"),
+        (PairTally.empty(1), PairTally([1], [1], 3), "same orientation"),
+        (VoteTally([1], 3), 7, "same kind"),
+    ],
+)
+def test_wrong_merges_are_refused(left, right, message):
+    with pytest.raises(ValueError, match=message):
+        left.merge(right)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: VoteTally([[-1, 2]], 3), "counts must be at least 0, got -1"),
+        (lambda: VoteTally([[2, 2]], 3), "counts must sum to at most n"),
+        (lambda: VoteTally([[2.5, 0]], 3), "counts must be whole"),
+        (lambda: VoteTally([[[1]]], 3), "counts must have shape"),
+        (lambda: VoteTally([[1, 1]], [3, 3]), "n must be a number or have shape"),
+        (lambda: VoteTally([[1, 1]], 3, [2]), "candidate must be a column"),
+        (lambda: VoteTally([[1, 1]], 3).hits, "candidate must name the class"),
+        (lambda: GradientTally(4, 3, [[0.0]], 0.0), "hits must be at most n"),
+        (lambda: GradientTally([1], 3, [0.0], 0.0), "grad_sum must have shape"),
+        (lambda: GradientTally([1], 3, [[np.inf]], 0.0), "grad_sum must be finite"),
+        (lambda: GradientTally([1], 3, [[0.0]], np.nan), "grad_sq must be finite"),
+        (lambda: PairTally(2, 2, 3), r"both \+ one must be at most pairs"),
+        (lambda: PairTally(1, 1, 3, one_plus=2), "one_plus must be at most one"),
+        (lambda: PairTally(1, 1, 3, grad_sum=[[0.0]]), "given together"),
+        (lambda: PairTally(1, 1, 3, grad_sum=[0.0], grad_sq=1.0), "grad_sum must have shape"),
+        (lambda: PairTally(1, 1, 3).norm_sq, "must hold gradient sums"),
+        (lambda: PairTally([[1]], 1, 3), "both must have shape"),
+        (lambda: VoteTally.concatenate([]), "at least one tally"),
+    ],
+)
+def test_impossible_evidence_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_single_sample_knows_no_gradient():
+    assert GradientTally(1, 1, [[0.3]], 0.09).norm_sq == np.inf
+    assert PairTally(0, 1, 1, grad_sum=[[0.3]], grad_sq=0.09).norm_sq == np.inf
