@@ -1,27 +1,67 @@
 """
-What a certificate says
-=======================
+Certified digits in one minute
+==============================
 
-A smoothed classifier votes over noisy copies of its input. From the share of votes alone, and better from more than
-that, one can prove how far an input may move before the vote can change.
+A base classifier learns scikit-learn's handwritten digits under noise. The smoothed classifier around it votes over
+noisy copies of each test image and proves a radius: however a perturbation shorter than that is chosen, the answer
+stays the same.
 """
 
 # %%
-# The first certificate knows only the share `p` of the votes; the others know more and certify further.
+# The images are 8 by 8, with values from 0 to 16. We bring them to the range 0 to 1, so that radii are in units of
+# full contrast.
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.neural_network import MLPClassifier
 
-from smoothcert import bounds
+from smoothcert import FirstOrderCertifier, SecondOrderDipoleCertifier, SmoothedClassifier
+from smoothcert.metrics import average_certified_radius, certified_accuracy_curve, certified_accuracy_score
 
-p = np.linspace(0.5, 0.999, 200)
-curves = {
-    "first order: votes": bounds.first_order_radius(p),
-    "second order: votes and no gradient": bounds.second_order_radius(p, 0.0),
-}
-fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-for label, radius in curves.items():
-    ax.plot(p, radius, label=label)
-ax.set(xlabel="share of votes for the class", ylabel="certified radius (units of sigma)")
-ax.legend()
-fig.savefig("quickstart.png", dpi=120)
-print("share of votes 0.90:", bounds.first_order_radius(0.9).round(4), bounds.second_order_radius(0.9, 0.0).round(4))
+X, y = load_digits(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X / 16, y, test_size=100, random_state=0)
+
+# %%
+# Training passes over the data with fresh noise each time; `sigma` is its standard deviation. The certifier needs many
+# votes, here 50,000 for each image.
+clf = SmoothedClassifier(
+    MLPClassifier((100,), random_state=0),
+    sigma=0.5,
+    augmentation="passes",
+    n_augment=60,
+    certifier=SecondOrderDipoleCertifier(n_samples=50_000),
+    random_state=0,
+).fit(X_train, y_train)
+certificates = clf.certify(X_test)
+print(certificates)
+print("right:", clf.score(X_test, y_test))
+print("right, and provably so within radius 0.25:", certified_accuracy_score(y_test, certificates, radius=0.25))
+
+# %%
+# The classical certificate looks at the share of votes alone and proves less.
+classical = clf.set_params(certifier=FirstOrderCertifier(n_samples=50_000)).certify(X_test)
+for name, result in (("first order", classical), ("second-order dipole", certificates)):
+    print(f"average certified radius, {name}: {average_certified_radius(y_test, result):.3f}")
+
+# %%
+# Some digits with their certificates, and the share of digits that are right and certified up to each radius.
+fig = plt.figure(figsize=(8, 4.5), layout="constrained")
+grid = fig.add_gridspec(2, 6, height_ratios=[1, 2])
+for column in range(6):
+    ax = fig.add_subplot(grid[0, column])
+    ax.imshow(X_test[column].reshape(8, 8), cmap="gray_r")
+    shown = np.floor(100 * certificates.radius[column]) / 100  # a promise is rounded down
+    radius = "abstained" if certificates.abstained[column] else f"radius {shown:.2f}"
+    ax.set_title(f"“{certificates.prediction[column]}”\n{radius}", fontsize=10)
+    ax.set_axis_off()
+ax = fig.add_subplot(grid[1, :])
+for name, result in (("first order", classical), ("second-order dipole", certificates)):
+    ax.step(*certified_accuracy_curve(y_test, result), where="pre", label=name)
+ax.set(xlabel="radius of the perturbation", ylabel="right and certified", ylim=(0, 1), xlim=(0, None))
+ax.legend(title="certificate")
+target = Path("quickstart.png")
+fig.savefig(target, dpi=120)
+print("picture:", target)

@@ -21,6 +21,12 @@ AnyTally = TypeVar("AnyTally", bound="Tally")
 
 __all__ = ["GradientTally", "PairTally", "Tally", "VoteTally"]
 
+# Sums of each update are rounded to these steps of a unit. Whole multiples of a power of two add without rounding in
+# float64 (up to 2^31 and 2^43, more than any run reaches), so that merging is exact in every order. What is rounded
+# off is far below the error of the estimate.
+_SUM_STEPS = 2.0**22
+_SQUARE_STEPS = 2.0**10
+
 
 @dataclass(eq=False)
 class Tally:
@@ -28,11 +34,20 @@ class Tally:
 
     _additive: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def uses_noise(self) -> bool:
+        """Whether `update` looks at the noise."""
+        return False
+
     def __len__(self) -> int:
         raise NotImplementedError
 
-    def update(self, noise: ArrayLike, votes: ArrayLike) -> None:
+    def update(self, noise: Any, votes: ArrayLike) -> None:
         """Add the votes on noisy copies of the inputs."""
+        raise NotImplementedError
+
+    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+        """The plain numbers of the evidence, for a report."""
         raise NotImplementedError
 
     def _same(self, other: Any) -> dict[str, Any]:
@@ -128,6 +143,9 @@ class VoteTally(Tally):
 
     def __len__(self) -> int:
         return len(self.n)
+
+    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+        return {"hits": self.hits, "n": self.n, "votes": self.counts}
 
     def _same(self, other: Any) -> dict[str, Any]:
         return {**super()._same(other), "classes": self.counts.shape[1], "candidate": self.candidate}
@@ -260,6 +278,17 @@ class GradientTally(Tally):
     def __len__(self) -> int:
         return len(self.n)
 
+    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+        if self.hits.ndim == 1:
+            return {"hits": self.hits, "n": self.n, "norm_sq": self.norm_sq}
+        own = (np.arange(len(self)), self._candidate())
+        return {"hits": self.hits[own], "n": self.n, "votes": self.hits, "norm_sq": self.norm_sq[own]}
+
+    def _candidate(self) -> IntArray:
+        if self.candidate is None:
+            raise ValueError("candidate must name the class to certify, got None. Give one column for each row.")
+        return self.candidate
+
     def _same(self, other: Any) -> dict[str, Any]:
         shape = self.grad_sum.shape
         classes = shape[1] if self.hits.ndim == 2 else 1
@@ -276,6 +305,10 @@ class GradientTally(Tally):
         """Unbiased estimate of the squared gradient norm, over all pairs of samples; inf with fewer than two."""
         n = self.n if self.hits.ndim == 1 else self.n[:, None]
         return _norm_sq(self.grad_sum, self.grad_sq, n)
+
+    @property
+    def uses_noise(self) -> bool:
+        return True
 
     def update(self, noise: Any, votes: ArrayLike) -> None:
         """Add votes and the noise they were cast on.
@@ -371,6 +404,12 @@ class PairTally(Tally):
     def __len__(self) -> int:
         return len(self.pairs)
 
+    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+        counts = {"both": self.both, "one": self.one, "pairs": self.pairs}
+        if self.one_plus is not None:
+            counts["one_plus"] = self.one_plus
+        return counts if self.grad_sum is None else {**counts, "norm_sq": self.norm_sq}
+
     def _same(self, other: Any) -> dict[str, Any]:
         features = None if self.grad_sum is None else self.grad_sum.shape[1]
         same = {"features": features, "orientation counts": self.one_plus is not None, "candidate": self.candidate}
@@ -385,6 +424,10 @@ class PairTally(Tally):
                 "or make it with PairTally.empty(n_rows, n_features)."
             )
         return _norm_sq(self.grad_sum, self.grad_sq, self.pairs)
+
+    @property
+    def uses_noise(self) -> bool:
+        return self.grad_sum is not None
 
     def update(self, noise: Any, votes: ArrayLike) -> None:
         """Add pairs of votes and the noise they were cast on.
@@ -422,9 +465,10 @@ def _norm_sq(grad_sum: FloatArray, grad_sq: FloatArray, n: IntArray) -> FloatArr
 
 def _gradient_sums(noise: Any, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Sum of ``weight * noise`` and of its squared length over samples; the products in the noise's own precision."""
-    total = weight @ noise
+    total = (weight @ noise).astype(np.float64)
     lengths = np.einsum("nd,nd->n", noise, noise)
-    return total.astype(np.float64), np.square(weight).astype(np.float64) @ lengths.astype(np.float64)
+    square = np.square(weight).astype(np.float64) @ lengths.astype(np.float64)
+    return np.rint(total * _SUM_STEPS) / _SUM_STEPS, np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS
 
 
 def _dtype(noise: Any) -> Any:

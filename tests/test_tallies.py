@@ -43,12 +43,8 @@ def test_merging_is_associative_commutative_and_equals_one_long_update(kind):
     for a, b, c in itertools.permutations(parts):
         for merged in (a.merge(b).merge(c), a.merge(b.merge(c))):
             for name, value in arrays(merged).items():
-                expected = arrays(long)[name]
-                if expected.dtype == np.int64:
-                    np.testing.assert_array_equal(value, expected)
-                else:
-                    np.testing.assert_allclose(value, expected, rtol=1e-12, atol=1e-12)
-                    assert value.dtype == np.float64
+                np.testing.assert_array_equal(value, arrays(long)[name])  # to the last bit, sums too
+                assert value.dtype in (np.int64, np.float64)
 
 
 def test_merge_leaves_its_parts_alone():
@@ -75,13 +71,15 @@ def test_gradient_sums_are_those_of_the_definition():
             x = noise[row].astype(np.float64) * ((votes[row] == CANDIDATE[row]) - centre)[:, None]
             products = x @ x.T
             expected = (products.sum() - np.trace(products)) / (50 * 49)
-            np.testing.assert_allclose(tally.norm_sq[row], expected, rtol=1e-5, atol=1e-9)
+            np.testing.assert_allclose(
+                tally.norm_sq[row], expected, rtol=1e-5, atol=1e-6
+            )  # sums are rounded to fixed steps
     several = GradientTally.empty(2, 3, n_classes=4, candidate=CANDIDATE)
     several.update(noise, votes)
     single = GradientTally.empty(2, 3, candidate=CANDIDATE)
     single.update(noise, votes)
     for row in range(2):
-        np.testing.assert_allclose(several.norm_sq[row, CANDIDATE[row]], single.norm_sq[row], rtol=1e-5)
+        np.testing.assert_allclose(several.norm_sq[row, CANDIDATE[row]], single.norm_sq[row], rtol=1e-5, atol=1e-6)
 
 
 def test_pairs_are_counted_in_cells_and_orientation():

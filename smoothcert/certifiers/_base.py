@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
@@ -60,8 +60,22 @@ class BaseCertifier(BaseEstimator, ABC):
         self.n_selection = n_selection
         self.alpha = alpha
 
+    @property
+    def n_pilot(self) -> int:
+        """Samples of `n_samples` that go to a pilot on noise of its own, from which a plan is made before the
+        estimation; 0 for none."""
+        return 0
+
+    def new_pilot(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray) -> Tally:
+        """An empty tally for the pilot."""
+        raise NotImplementedError(f"{type(self).__name__} asks for a pilot but makes no tally for it.")
+
+    def plan(self, pilot: Any) -> Sequence[Any]:
+        """What the pilot decides, one plan for each row."""
+        raise NotImplementedError(f"{type(self).__name__} asks for a pilot but makes no plan from it.")
+
     @abstractmethod
-    def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray) -> Tally:
+    def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
         """An empty tally for inputs with `n_features` numbers each and the given candidate classes."""
 
     @abstractmethod

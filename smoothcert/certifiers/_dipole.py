@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,9 @@ class DipoleCertifier(BaseCertifier):
         super().check_params()
         check_choice("inference", self.inference, ("joint", "split", "paper"))
 
-    def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray) -> PairTally:
+    def new_tally(
+        self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None
+    ) -> PairTally:
         return PairTally.empty(n_rows, candidate=candidate)
 
     def infer(self, tally: PairTally) -> dict[str, FloatArray]:

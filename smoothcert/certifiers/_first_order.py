@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from .._validation import FloatArray
 from ..bounds import first_order_radius
@@ -54,7 +55,9 @@ class FirstOrderCertifier(BaseCertifier):
         super().check_params()
         check_choice("multiclass", self.multiclass, (True, False))
 
-    def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray) -> VoteTally:
+    def new_tally(
+        self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None
+    ) -> VoteTally:
         return VoteTally.empty(n_rows, n_classes, candidate)
 
     def infer(self, tally: VoteTally) -> dict[str, FloatArray]:

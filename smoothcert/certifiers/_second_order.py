@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -81,7 +82,9 @@ class SecondOrderCertifier(BaseCertifier):
     def _centre(self) -> float:
         return 0.5 if self.gradient_bound == "centred" else 0.0
 
-    def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray) -> GradientTally:
+    def new_tally(
+        self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None
+    ) -> GradientTally:
         classes = n_classes if self.multiclass else None
         return GradientTally.empty(n_rows, n_features, n_classes=classes, centre=self._centre, candidate=candidate)
 

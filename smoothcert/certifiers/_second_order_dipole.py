@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from .._validation import FloatArray
 from ..bounds import second_order_dipole_radius
@@ -52,7 +53,9 @@ class SecondOrderDipoleCertifier(BaseCertifier):
     def __init__(self, n_samples: int = 100_000, n_selection: int = 100, alpha: float = 0.001) -> None:
         super().__init__(n_samples, n_selection, alpha)
 
-    def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray) -> PairTally:
+    def new_tally(
+        self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None
+    ) -> PairTally:
         return PairTally.empty(n_rows, n_features, candidate)
 
     def infer(self, tally: PairTally) -> dict[str, FloatArray]:

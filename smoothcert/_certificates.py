@@ -1,0 +1,324 @@
+"""Certificates: the frozen result of a certification, with its evidence and its provenance."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._validation import FloatArray
+
+if TYPE_CHECKING:
+    import pandas
+
+FORMAT = 1
+"""Version of the file format."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """Certified predictions for a number of inputs.
+
+    ``len``, indexing, slicing and masks work as for an array; `Certificates.concatenate` puts several together.
+
+    Attributes
+    ----------
+    prediction : ndarray of shape (n,)
+        Class that the vote points to, as labelled in training. Also given where the certifier abstains.
+    radius : ndarray of shape (n,)
+        Radius, in the units of the space named by `space`, within which no perturbation changes the vote; rounded
+        down. 0 where abstained.
+    abstained : ndarray of bool, shape (n,)
+        Where nothing could be proved.
+    limits : mapping of str to ndarray
+        Confidence limits behind each radius, in units of sigma.
+    counts : mapping of str to ndarray
+        Votes behind the limits.
+    provenance : mapping
+        How the certificates were made: sigma, alpha, number of samples, certifier with its parameters, seed, version.
+    space : str
+        Where the radius lives: ``"input"``, or the step of a pipeline whose output was smoothed.
+    """
+
+    prediction: NDArray[Any]
+    radius: FloatArray
+    abstained: NDArray[np.bool_]
+    limits: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    counts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    space: str = "input"
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "prediction", _frozen(np.atleast_1d(self.prediction)))
+        put(self, "radius", _frozen(np.atleast_1d(np.asarray(self.radius, dtype=np.float64))))
+        put(self, "abstained", _frozen(np.atleast_1d(np.asarray(self.abstained, dtype=bool))))
+        for name in ("limits", "counts"):
+            frozen = {key: _frozen(np.asarray(value)) for key, value in getattr(self, name).items()}
+            put(self, name, MappingProxyType(frozen))
+        put(self, "provenance", MappingProxyType(dict(self.provenance)))
+        n = len(self.prediction)
+        for name, value in (
+            ("radius", self.radius),
+            ("abstained", self.abstained),
+            *self.limits.items(),
+            *self.counts.items(),
+        ):
+            if len(value) != n:
+                raise ValueError(f"{name} must have one entry for each of the {n} predictions, got {len(value)}.")
+        if np.isnan(self.radius).any() or (self.radius < 0).any():
+            raise ValueError(
+                f"radius must be at least 0, got {self.radius[~(self.radius >= 0)][0]}. Nothing certified is 0."
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Mapping proxies do not pickle.
+        parts = (
+            self.prediction,
+            self.radius,
+            self.abstained,
+            dict(self.limits),
+            dict(self.counts),
+            dict(self.provenance),
+        )
+        return type(self), (*parts, self.space)
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __getitem__(self, rows: Any) -> Certificates:
+        index = np.atleast_1d(np.arange(len(self))[rows])
+        return replace(
+            self,
+            prediction=self.prediction[index],
+            radius=self.radius[index],
+            abstained=self.abstained[index],
+            limits={name: value[index] for name, value in self.limits.items()},
+            counts={name: value[index] for name, value in self.counts.items()},
+        )
+
+    @classmethod
+    def concatenate(cls, certificates: Sequence[Certificates]) -> Certificates:
+        """Certificates of several runs with the same settings, one after the other.
+
+        The seed is kept if all share it, and is otherwise a list.
+        """
+        if not certificates:
+            raise ValueError("certificates must hold at least one item, got none.")
+        first = certificates[0]
+        for other in certificates[1:]:
+            mine, theirs = ({**_settings(c), "space": c.space, "limits": sorted(c.limits)} for c in (first, other))
+            for name in mine.keys() | theirs.keys():
+                if mine.get(name) != theirs.get(name):
+                    raise ValueError(
+                        f"Certificates to concatenate must share their settings, got {name}={mine.get(name)!r} and "
+                        f"{theirs.get(name)!r}. Keep runs with different settings apart."
+                    )
+        seeds = list(dict.fromkeys(c.provenance.get("seed") for c in certificates))
+        seconds = sum(c.provenance.get("seconds", 0.0) for c in certificates)
+        provenance = {**first.provenance, "seed": seeds[0] if len(seeds) == 1 else seeds, "seconds": seconds}
+        return replace(
+            first,
+            prediction=np.concatenate([c.prediction for c in certificates]),
+            radius=np.concatenate([c.radius for c in certificates]),
+            abstained=np.concatenate([c.abstained for c in certificates]),
+            limits={name: np.concatenate([c.limits[name] for c in certificates]) for name in first.limits},
+            counts={name: np.concatenate([c.counts[name] for c in certificates]) for name in first.counts},
+            provenance=provenance,
+        )
+
+    def to_frame(self) -> pandas.DataFrame:
+        """All of it as a table, one row for each input. Needs pandas."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas; install smoothcert[plot].") from error
+        return pandas.DataFrame(self._columns())
+
+    def to_tsv(self, path: str | Path | None = None, y: ArrayLike | None = None) -> str:
+        """The table in the column layout of the published certification logs.
+
+        Radii and lower limits are rounded down and upper limits up, where the published ones are rounded to nearest.
+        As there, ``-1`` stands for an abstention in the column ``predict``, so a class that is itself labelled ``-1``
+        cannot be told from it. The time is that of the whole run divided by the number of inputs.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            File to write.
+        y : array-like of shape (n,), optional
+            True labels, for the columns ``label`` and ``correct``; without them both are empty.
+
+        Returns
+        -------
+        str
+            The text of the table.
+        """
+        truth = [""] * len(self) if y is None else list(np.asarray(y).tolist())
+        if len(truth) != len(self):
+            raise ValueError(f"y must have one label for each of the {len(self)} certificates, got {len(truth)}.")
+        evidence = self._log_columns()
+        each = timedelta(seconds=self.provenance.get("seconds", 0.0) / max(len(self), 1))
+        lines = ["\t".join(["idx", "label", "predict", "radius", *evidence, "correct", "time"])]
+        for i in range(len(self)):
+            predicted = "-1" if self.abstained[i] else str(self.prediction[i])
+            correct = "" if y is None else str(int(not self.abstained[i] and truth[i] == self.prediction[i]))
+            shown = [column[i] for column in evidence.values()]
+            lines.append(
+                "\t".join(
+                    [str(i), str(truth[i]), predicted, round_digits(self.radius[i], 3), *shown, correct, str(each)]
+                )
+            )
+        text = "\n".join(lines) + "\n"
+        if path is not None:
+            Path(path).write_text(text)
+        return text
+
+    def _log_columns(self) -> dict[str, list[str]]:
+        counts, limits = self.counts, self.limits
+        sigma = self.provenance.get("sigma", 1.0)
+        columns: dict[str, list[str]] = {}
+        if "both" in counts:
+            columns["raw_count_symmetric"] = [str(v) for v in counts["both"]]
+            columns["raw_count_asymmetric"] = [str(v) for v in counts["one_plus"]]
+            columns["p_A_symmetric_bar"] = [round_digits(v, 6) for v in limits["both"]]
+            columns["p_A_asymmetric_bar"] = [round_digits(v, 6) for v in limits["one_sided"]]
+        elif "hits" in counts:
+            columns["raw_count"] = [str(v) for v in counts["hits"]]
+            columns["p_A_bar"] = [round_digits(v, 6) for v in limits["p"]]
+        if "norm_sq" in counts and "grad_norm" in limits:
+            raw = counts["norm_sq"]
+            columns["raw_grad_norm"] = [f"{np.sign(v) * np.sqrt(abs(v)) / sigma:.6g}" for v in raw]
+            columns["grad_norm_bound"] = [round_digits(v / sigma, 6, up=True) for v in limits["grad_norm"]]
+        return columns
+
+    def _columns(self) -> dict[str, Any]:
+        columns: dict[str, Any] = {"prediction": self.prediction, "radius": self.radius, "abstained": self.abstained}
+        for group in (self.limits, self.counts):
+            for name, value in group.items():
+                label = name if name not in columns else f"{name}_count"
+                columns[label] = value if value.ndim == 1 else list(value)
+        return columns
+
+    def save(self, path: str | Path) -> None:
+        """Write to one compressed file, without pickle. Labels must be numbers, booleans or strings."""
+        arrays: dict[str, NDArray[Any]] = {"radius": self.radius, "abstained": self.abstained}
+        prediction = self.prediction
+        if prediction.dtype == object:
+            if not all(isinstance(label, str) for label in prediction):
+                kinds = sorted({type(label).__name__ for label in prediction})
+                raise ValueError(
+                    f"Labels must be of one plain type to be saved, got {kinds}. Use numbers or strings as labels."
+                )
+            prediction = prediction.astype(str)
+        arrays["prediction"] = prediction
+        for group, values in (("limits", self.limits), ("counts", self.counts)):
+            arrays.update({f"{group}/{name}": value for name, value in values.items()})
+        about = {
+            "format": FORMAT,
+            "space": self.space,
+            "provenance": dict(self.provenance),
+            "object": self.prediction.dtype == object,
+        }
+        with Path(path).open("wb") as file:
+            np.savez_compressed(file, about=np.array(json.dumps(about, default=_plain)), **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: str | Path) -> Certificates:
+        """Read what `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                about = json.loads(str(file["about"][()]))
+                arrays = {name: file[name] for name in file.files if name != "about"}
+        except (ValueError, KeyError, OSError, EOFError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise ValueError(
+                f"path must be a file written by Certificates.save, got {str(path)!r} ({error})."
+            ) from error
+        if about.get("format") != FORMAT:
+            raise ValueError(
+                f"The file must be of format {FORMAT}, got {about.get('format')}. Read it with the "
+                "version of smoothcert that wrote it, "
+                f"{about.get('provenance', {}).get('version')}."
+            )
+        groups: dict[str, dict[str, Any]] = {"limits": {}, "counts": {}}
+        for name, value in arrays.items():
+            group, _, key = name.partition("/")
+            if key:
+                groups[group][key] = value
+        prediction = arrays["prediction"].astype(object) if about["object"] else arrays["prediction"]
+        parts = prediction, arrays["radius"], arrays["abstained"], groups["limits"], groups["counts"]
+        return cls(*parts, about["provenance"], about["space"])
+
+    def _headline(self) -> str:
+        certified = ~self.abstained
+        share = certified.mean() if len(self) else 0.0
+        median = float(np.median(self.radius[certified])) if certified.any() else 0.0
+        where = "" if self.space == "input" else f", radius in {self.space}"
+        certifier = self.provenance.get("certifier", "unknown certifier")
+        return f"{len(self)} inputs, {share:.0%} certified, median radius {round_digits(median, 3)}, {certifier}{where}"
+
+    def __repr__(self) -> str:
+        lines = [f"Certificates({self._headline()})"]
+        for i in range(min(len(self), 5)):
+            radius = "abstained" if self.abstained[i] else f"radius {round_digits(self.radius[i], 3)}"
+            lines.append(f"  {i}: {self.prediction[i]!s}  {radius}")
+        if len(self) > 5:
+            lines.append(f"  ... {len(self) - 5} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        names = ["prediction", "radius", "abstained", *(n for n, v in self.limits.items() if v.ndim == 1)]
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in ["", *names])
+        body = []
+        for i in range(min(len(self), 10)):
+            cells = [
+                str(i),
+                str(self.prediction[i]),
+                round_digits(self.radius[i], 4),
+                "yes" if self.abstained[i] else "",
+            ]
+            cells += [f"{self.limits[name][i]:.4g}" for name in names[3:]]
+            body.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        more = f"<p>... {len(self) - 10} more</p>" if len(self) > 10 else ""
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+        return f"<p>{html.escape(self._headline())}</p>{table}{more}"
+
+
+def round_digits(value: float, digits: int, up: bool = False) -> str:
+    """A non-negative number with so many significant digits, rounded towards zero, or away from it if `up`."""
+    value = float(value)
+    if value == 0.0 or not np.isfinite(value):
+        return f"{value:.1f}" if value == 0.0 else str(value)
+    text = f"{value:.{digits}g}"
+    unit = 10.0 ** (int(np.floor(np.log10(abs(value)))) - digits + 1)
+    if not up and float(text) > value:
+        text = f"{float(text) - unit:.{digits}g}"
+    elif up and float(text) < value:
+        text = f"{float(text) + unit:.{digits}g}"
+    return text
+
+
+def _settings(certificates: Certificates) -> dict[str, Any]:
+    return {k: v for k, v in certificates.provenance.items() if k not in ("seed", "seconds")}
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return repr(value)

@@ -1,0 +1,75 @@
+"""Noise that depends on what it is for and on nothing else.
+
+Each block of noise has a generator of its own, seeded by (entropy of the run, stage, content of the row, number of the
+block). So results do not depend on the order of the rows, on which other rows are there, on how the work is cut or
+where it runs; and rows fail independently, unlike with one bank of noise for all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import numbers
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._validation import FloatArray
+
+VOTE, SELECTION, PILOT, ESTIMATION = range(4)
+"""Stages; each has its own noise."""
+
+_BLOCK_NUMBERS = 2**20
+_MOST_ROWS, _LEAST_ROWS = 2048, 128
+
+
+def block_rows(n_features: int) -> int:
+    """Rows in a block of noise: a power of two that depends on the number of features only, of about a million
+    numbers."""
+    rows = _MOST_ROWS
+    while rows > _LEAST_ROWS and rows * n_features > _BLOCK_NUMBERS:
+        rows //= 2
+    return rows
+
+
+def entropy_of(random_state: Any) -> int:
+    """A seed for a whole run: the user's number, drawn from the user's generator, or fresh from the system."""
+    if random_state is None:
+        return secrets.randbits(128)
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int.from_bytes(random_state.bytes(16), "little")
+    if isinstance(random_state, np.random.RandomState):
+        return int.from_bytes(random_state.bytes(16), "little")
+    raise ValueError(
+        "random_state must be None, a non-negative integer, a numpy Generator or a RandomState, "
+        f"got {random_state!r}. Give an integer to make results repeatable."
+    )
+
+
+def row_key(row: NDArray[Any]) -> int:
+    """A number that stands for the content of a row: equal rows, equal keys, whatever their precision or place."""
+    content = np.ascontiguousarray(row, dtype=np.float64) + 0.0  # so that -0.0 counts as 0.0
+    digest = hashlib.blake2b(content.tobytes(), digest_size=16)
+    digest.update(repr(content.shape).encode())
+    return int.from_bytes(digest.digest(), "little")
+
+
+def block_seed(entropy: int, stage: int, key: int, block: int) -> np.random.SeedSequence:
+    """Seed of one block of noise."""
+    return np.random.SeedSequence([entropy, stage, key, block])
+
+
+def block_slices(n_draws: int, rows: int, first_block: int, last_block: int) -> Iterator[tuple[int, int]]:
+    """Number and length of each block from `first_block` up to, not including, `last_block`; the last of all may be
+    short."""
+    for block in range(first_block, last_block):
+        yield block, min(rows, n_draws - block * rows)
+
+
+def standard_normal(seed: np.random.SeedSequence, out: FloatArray) -> None:
+    """Fill an array with noise; a shorter array gets the beginning of what a longer one would."""
+    np.random.Generator(np.random.SFC64(seed)).standard_normal(out=out, dtype=out.dtype)

@@ -1,0 +1,340 @@
+"""SmoothedClassifier: parameters, the order of steps, and nothing else."""
+
+from __future__ import annotations
+
+import numbers
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from ._certificates import Certificates
+from ._noise import VOTE, entropy_of, row_key
+from ._progress import progress_bar
+from ._sampling import Sampler, Schedule, sample_evidence, votes_of_rows
+from ._sharing import shared
+from ._validation import FloatArray
+from ._voting import LabelVoter
+from .certifiers import BaseCertifier, SecondOrderDipoleCertifier
+from .tallies import IntArray
+from .training._augmentation import fit_in_passes, fit_on_replicas
+
+_ACCEPTED: dict[str, Any] = {"dtype": [np.float64, np.float32], "allow_nd": True}
+
+
+class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier that votes over Gaussian copies of its input, and proves how far its answers hold.
+
+    Parameters
+    ----------
+    estimator : classifier
+        The base. It is cloned and trained on noisy copies of the data; a `sklearn.frozen.FrozenEstimator` is used as
+        it is.
+    sigma : float, default=0.25
+        Standard deviation of the noise, in the units of `X`. Larger noise certifies further and classifies worse.
+    certifier : certifier, default=None
+        What proves the radii, for example `DipoleCertifier()`. None means `SecondOrderDipoleCertifier()`.
+    n_augment : int, default=10
+        Noisy copies of the training data. 0 trains on the data as they are.
+    augmentation : {"replicate", "passes"}, default="replicate"
+        ``"replicate"`` fits once on all copies together; ``"passes"`` calls ``partial_fit`` on one copy after the
+        other, which needs memory for one only.
+    n_votes : int, default=1000
+        Noisy copies of each input in `predict` and `predict_proba`.
+    abstain_label : label, default=None
+        What `predict` answers when the two strongest classes are too close to call at the certifier's `alpha`. None
+        always answers with the strongest.
+    batch_size : int, default=None
+        Noisy rows in one call of the base. Bounds memory, does not change results. None chooses by the size of a row.
+    n_jobs : int, default=None
+        Processes or threads, through joblib; `joblib.parallel_config` chooses the backend. Does not change results.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all noise. None draws fresh noise at every call. A certificate is a promise about noise the adversary
+        does not know: publish the seed after the fact, or use None, where inputs may be chosen by someone who could
+        search with it.
+    verbose : int, default=0
+        1 shows progress in samples.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted base.
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen in `fit`, if `X` had names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from smoothcert import DipoleCertifier, SmoothedClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = SmoothedClassifier(
+    ...     LogisticRegression(max_iter=1000), sigma=0.5, certifier=DipoleCertifier(n_samples=10_000), random_state=0
+    ... ).fit(X, y)
+    >>> clf.certify(X[::50])
+    Certificates(3 inputs, 100% certified, median radius 1.24, DipoleCertifier(n_samples=10000))
+      0: 0  radius 1.41
+      1: 1  radius 0.287
+      2: 2  radius 1.24
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        sigma: float = 0.25,
+        certifier: BaseCertifier | None = None,
+        n_augment: int = 10,
+        augmentation: str = "replicate",
+        n_votes: int = 1000,
+        abstain_label: Any = None,
+        batch_size: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.sigma = sigma
+        self.certifier = certifier
+        self.n_augment = n_augment
+        self.augmentation = augmentation
+        self.n_votes = n_votes
+        self.abstain_label = abstain_label
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> SmoothedClassifier:
+        """Train the base on noisy copies of the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+            Training data, rows or images.
+        y : array-like of shape (n_samples,)
+            Labels.
+        **fit_params : dict
+            Passed to the base's ``fit``, through metadata routing if that is enabled; what has one entry for each row
+            is repeated with the rows.
+
+        Returns
+        -------
+        self
+        """
+        self._check_params()
+        X, y = validate_data(self, X, y, **_ACCEPTED)
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        labels = np.unique(y)
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        self.classes_ = np.asarray(getattr(self.estimator, "classes_", labels)) if frozen else labels
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must have at least 2 classes, got 1 class: {self.classes_[0]!r}. There is no vote "
+                "without a second class."
+            )
+        self._input_shape = X.shape[1:]
+        routed = self._routed(fit_params)
+        estimator = clone(self.estimator)
+        if frozen:
+            self.estimator_ = estimator
+        else:
+            rng = np.random.default_rng(entropy_of(self.random_state))
+            if self.augmentation == "passes":
+                self.estimator_ = fit_in_passes(estimator, X, y, labels, self.sigma, self.n_augment, rng, routed)
+            else:
+                self.estimator_ = fit_on_replicas(estimator, X, y, self.sigma, self.n_augment, rng, routed)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Majority of `n_votes` votes on noisy copies of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels; `abstain_label`, if one is set, where the test of Cohen et al. (2019) cannot tell the two strongest
+            classes apart.
+        """
+        counts = self._votes(X)
+        labels = self.classes_[np.argmax(counts, axis=1)]
+        if self.abstain_label is None:
+            return labels
+        ordered = np.sort(counts, axis=1)
+        alpha = self._certifier().alpha
+        unsure = np.array([_too_close(first, second, alpha) for second, first in ordered[:, -2:]])
+        answer = np.array([self.abstain_label])
+        if labels.dtype.kind != answer.dtype.kind:
+            labels = labels.astype(object)
+        joined = np.concatenate([labels, answer])  # so that the dtype holds both
+        joined[:-1][unsure] = self.abstain_label
+        return joined[:-1]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Share of the votes for each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`.
+        """
+        counts = self._votes(X)
+        return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+    def certify(self, X: Any) -> Certificates:
+        """Predict, and prove how far each prediction holds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+            Inputs. A single one must be given as one row.
+
+        Returns
+        -------
+        Certificates
+        """
+        X = self._ready(X)
+        certifier = self._certifier()
+        started = time.perf_counter()
+        sampler = self._sampler()
+        total = len(X) * (certifier.n_selection + certifier.n_samples)
+        with progress_bar(self.verbose, total, "certify") as advance, shared(sampler, self.n_jobs) as at_hand:
+            schedule = Schedule(self.n_jobs, advance)
+            candidate, tally = sample_evidence(at_hand, schedule, certifier, X, self._keys(X), len(self.classes_))
+        inference = certifier.certify_tally(tally)
+        proved = inference.radius > 0.0
+        # One rounding in the product, one step back.
+        radius = np.where(proved, np.nextafter(inference.radius * self.sigma, 0.0), 0.0)
+        from . import __version__
+
+        provenance = {
+            "sigma": float(self.sigma),
+            "alpha": float(certifier.alpha),
+            "n_samples": int(certifier.n_samples),
+            "n_selection": int(certifier.n_selection),
+            "certifier": repr(certifier),
+            "certifier_params": certifier.get_params(),
+            "seed": sampler.entropy,
+            "version": __version__,
+            "seconds": time.perf_counter() - started,
+        }
+        return Certificates(
+            self.classes_[candidate], radius, ~proved, inference.limits, tally.counts_by_name(), provenance
+        )
+
+    def _votes(self, X: Any) -> IntArray:
+        X = self._ready(X)
+        total = len(X) * self.n_votes
+        with (
+            progress_bar(self.verbose, total, "predict") as advance,
+            shared(self._sampler(), self.n_jobs) as at_hand,
+        ):
+            schedule = Schedule(self.n_jobs, advance)
+            return votes_of_rows(at_hand, schedule, X, self._keys(X), VOTE, self.n_votes, len(self.classes_))
+
+    def _sampler(self) -> Sampler:
+        voter = LabelVoter(self.estimator_, self.classes_)
+        return Sampler(voter, float(self.sigma), entropy_of(self.random_state), self.batch_size)
+
+    def _keys(self, X: FloatArray) -> list[int]:
+        return [row_key(row) for row in X]
+
+    def _certifier(self) -> BaseCertifier:
+        return SecondOrderDipoleCertifier() if self.certifier is None else self.certifier
+
+    def _ready(self, X: Any) -> FloatArray:
+        """Everything that must hold before votes are cast: parameters may have been set after `fit`."""
+        check_is_fitted(self)
+        self._check_params()
+        X = validate_data(self, X, reset=False, **_ACCEPTED)
+        if X.shape[1:] != self._input_shape:
+            raise ValueError(
+                f"X must have rows of shape {self._input_shape}, as in fit, got {X.shape[1:]}. "
+                "Give a single input as one row, X[None]."
+            )
+        return X
+
+    def _check_params(self) -> None:
+        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict"):
+            raise TypeError(
+                f"estimator must have fit and predict, got {self.estimator!r}. Give a classifier, for "
+                "example LogisticRegression()."
+            )
+        if (
+            not isinstance(self.sigma, numbers.Real)
+            or isinstance(self.sigma, bool)
+            or not 0 < float(self.sigma) < np.inf
+        ):
+            raise ValueError(
+                f"sigma must be a positive finite number, got {self.sigma!r}. It is the size of the "
+                "noise in units of X."
+            )
+        if self.certifier is not None and not isinstance(self.certifier, BaseCertifier):
+            hint = " Give an instance: add parentheses." if isinstance(self.certifier, type) else ""
+            raise TypeError(
+                f"certifier must be a certifier such as DipoleCertifier() or None, got {self.certifier!r}.{hint}"
+            )
+        self._certifier().check_params()
+        for name, least in (("n_augment", 0), ("n_votes", 1), ("batch_size", 1)):
+            value = getattr(self, name)
+            if name == "batch_size" and value is None:
+                continue
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+        if self.augmentation not in ("replicate", "passes"):
+            raise ValueError(f"augmentation must be 'replicate' or 'passes', got {self.augmentation!r}.")
+        if self.augmentation == "passes" and not hasattr(self.estimator, "partial_fit"):
+            raise TypeError(
+                f"estimator must have partial_fit for augmentation='passes', got {self.estimator!r}. "
+                "Use augmentation='replicate'."
+            )
+        if self.augmentation == "passes" and self.n_augment < 1:
+            raise ValueError(f"n_augment must be at least 1 for augmentation='passes', got {self.n_augment}.")
+        if self.abstain_label is not None and hasattr(self, "classes_") and self.abstain_label in list(self.classes_):
+            raise ValueError(
+                f"abstain_label must not be one of the classes, got {self.abstain_label!r}. Choose a "
+                "label that no input has."
+            )
+
+    def _routed(self, fit_params: dict[str, Any]) -> dict[str, Any]:
+        if not _routing_enabled():
+            return fit_params
+        routed = process_routing(self, "fit", **fit_params)
+        return dict(routed.estimator.partial_fit if self.augmentation == "passes" else routed.estimator.fit)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """How metadata given to `fit` reaches the base."""
+        method = "partial_fit" if self.augmentation == "passes" else "fit"
+        mapping = MethodMapping().add(caller="fit", callee=method)
+        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = False
+        tags.classifier_tags.multi_class = True
+        return tags
+
+
+def _too_close(first: int, second: int, alpha: float) -> bool:
+    votes = int(first + second)
+    return votes == 0 or binomtest(int(first), votes, 0.5).pvalue > alpha

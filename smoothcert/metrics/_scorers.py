@@ -1,0 +1,74 @@
+"""Scorers for scikit-learn's searches and cross-validation."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+from .._certificates import Certificates
+from .._walk import certify
+from ._scores import abstention_rate, average_certified_radius, certified_accuracy_score
+
+_NAMED = {
+    "average_radius": average_certified_radius,
+    "certified_share": lambda y_true, certificates: 1.0 - abstention_rate(certificates),
+}
+
+
+def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
+    """A scorer that certifies and then scores, for `cross_val_score`, `GridSearchCV` and the like.
+
+    Parameters
+    ----------
+    radius : float, str or sequence of these, default=0.0
+        A number: the certified accuracy at that radius. ``"average_radius"``: the average certified radius.
+        ``"certified_share"``: the share of inputs not abstained from. A sequence: all of these, from a single
+        certification; `GridSearchCV` then wants ``refit`` to name one, say ``"accuracy_at_0.25"``.
+
+    Returns
+    -------
+    CertifiedScorer
+        Callable with ``(estimator, X, y)``; larger is better. It unwraps pipelines, so the radius is in the space that
+        `smoothcert.certify` reports.
+
+    Examples
+    --------
+    >>> from smoothcert.metrics import make_certified_scorer
+    >>> make_certified_scorer([0.0, 0.25, "average_radius"])
+    CertifiedScorer(accuracy_at_0, accuracy_at_0.25, average_radius)
+    """
+    several = isinstance(radius, Sequence) and not isinstance(radius, str)
+    wanted = list(radius) if several else [radius]
+    if not wanted:
+        raise ValueError("radius must name at least one score, got an empty sequence. Give a number, for example 0.25.")
+    for item in wanted:
+        if isinstance(item, str) and item in _NAMED:
+            continue
+        if isinstance(item, bool) or not isinstance(item, numbers.Real) or not float(item) >= 0.0:
+            raise ValueError(f"radius must be a number of at least 0 or one of {sorted(_NAMED)}, got {item!r}.")
+    return CertifiedScorer(wanted, several)
+
+
+class CertifiedScorer:
+    """What `make_certified_scorer` makes; it pickles."""
+
+    def __init__(self, wanted: list[Any], several: bool) -> None:
+        self.wanted = wanted
+        self.several = several
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> Any:
+        certificates = certify(estimator, X)
+        scores = {_name(item): _score(item, y, certificates) for item in self.wanted}
+        return scores if self.several else next(iter(scores.values()))
+
+    def __repr__(self) -> str:
+        return f"CertifiedScorer({', '.join(_name(item) for item in self.wanted)})"
+
+
+def _name(item: Any) -> str:
+    return item if isinstance(item, str) else f"accuracy_at_{float(item):g}"
+
+
+def _score(item: Any, y: Any, certificates: Certificates) -> float:
+    return _NAMED[item](y, certificates) if isinstance(item, str) else certified_accuracy_score(y, certificates, item)

@@ -1,0 +1,118 @@
+"""Scores of certificates against the truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._certificates import Certificates
+from .._validation import FloatArray, check_interval
+
+
+def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radius: float = 0.0) -> float:
+    """Share of inputs whose class is right and certified up to `radius`.
+
+    That many predictions stay right under every perturbation shorter than `radius`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels.
+    certificates : Certificates
+    radius : float, default=0.0
+        In the units of the certificates. At 0 it is the share of right predictions among those not abstained from.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from smoothcert import Certificates
+    >>> from smoothcert.metrics import certified_accuracy_score
+    >>> certificates = Certificates([0, 1, 1], [0.4, 0.1, 0.0], [False, False, True])
+    >>> certified_accuracy_score([0, 1, 1], certificates, radius=0.25)
+    0.3333333333333333
+    """
+    radius = float(
+        check_interval("radius", radius, lower=0.0, cure="Give a distance in the units of the certificates.")
+    )
+    return float(np.mean(_certified_right(y_true, certificates) & (certificates.radius >= radius)))
+
+
+def certified_accuracy_curve(
+    y_true: ArrayLike, certificates: Certificates, radii: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Certified accuracy against the radius.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels.
+    certificates : Certificates
+    radii : array-like, optional
+        Where to evaluate; by default 0 and every radius at which the accuracy falls.
+
+    Returns
+    -------
+    radii, accuracy : ndarray
+    """
+    right = _certified_right(y_true, certificates)
+    reached = np.sort(certificates.radius[right])
+    if radii is None:
+        points = np.unique(np.concatenate([[0.0], reached]))
+    else:
+        points = np.atleast_1d(check_interval("radii", radii, lower=0.0, cure="Give distances."))
+    return points, (len(reached) - np.searchsorted(reached, points, side="left")) / len(right)
+
+
+def average_certified_radius(y_true: ArrayLike, certificates: Certificates) -> float:
+    """Mean certified radius, counted as 0 where the prediction is wrong or abstained from.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels.
+    certificates : Certificates
+
+    Returns
+    -------
+    float
+    """
+    return float(np.mean(np.where(_certified_right(y_true, certificates), certificates.radius, 0.0)))
+
+
+def abstention_rate(certificates: Certificates) -> float:
+    """Share of inputs about which nothing was proved.
+
+    Parameters
+    ----------
+    certificates : Certificates
+
+    Returns
+    -------
+    float
+    """
+    return float(np.mean(_checked(certificates).abstained))
+
+
+def _certified_right(y_true: Any, certificates: Certificates) -> NDArray[np.bool_]:
+    labels = np.asarray(y_true)
+    if labels.shape != (len(_checked(certificates)),):
+        raise ValueError(
+            f"y_true must have one label for each of the {len(certificates)} certificates, got shape {labels.shape}. "
+            "Give the labels of the inputs that were certified, in the same order."
+        )
+    return ~certificates.abstained & (certificates.prediction == labels)
+
+
+def _checked(certificates: Certificates) -> Certificates:
+    if not isinstance(certificates, Certificates):
+        raise TypeError(
+            f"certificates must be Certificates, got {type(certificates).__name__}. They are what certify returns."
+        )
+    if len(certificates) == 0:
+        raise ValueError("certificates must not be empty, got none. There is no share of nothing.")
+    return certificates

@@ -1,0 +1,1 @@
+"""Noise in training: the base model should see what it will vote on."""

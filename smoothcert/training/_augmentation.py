@@ -1,0 +1,73 @@
+"""Training on noisy copies, for bases without epochs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from .._validation import FloatArray
+
+
+def noisy_copy(X: FloatArray, sigma: float, rng: np.random.Generator) -> FloatArray:
+    """The rows with fresh Gaussian noise on them, in the precision they came in."""
+    noise = rng.standard_normal(X.shape, dtype=X.dtype)
+    noise *= X.dtype.type(sigma)
+    noise += X
+    return noise
+
+
+def fit_on_replicas(
+    estimator: Any,
+    X: FloatArray,
+    y: NDArray[Any],
+    sigma: float,
+    n_replicas: int,
+    rng: np.random.Generator,
+    fit_params: Mapping[str, Any],
+) -> Any:
+    """Fit once on `n_replicas` noisy copies of the data; what goes with the rows is repeated with them."""
+    if n_replicas == 0:
+        return estimator.fit(X, y, **fit_params)
+    copies = np.concatenate([noisy_copy(X, sigma, rng) for _ in range(n_replicas)])
+    repeated = {name: _repeat(value, len(X), n_replicas) for name, value in fit_params.items()}
+    return estimator.fit(copies, np.tile(y, n_replicas), **repeated)
+
+
+def fit_in_passes(
+    estimator: Any,
+    X: FloatArray,
+    y: NDArray[Any],
+    classes: NDArray[Any],
+    sigma: float,
+    n_passes: int,
+    rng: np.random.Generator,
+    fit_params: Mapping[str, Any],
+) -> Any:
+    """Call ``partial_fit`` once a pass, each time on fresh noise and in a new order."""
+    for _ in range(n_passes):
+        order = rng.permutation(len(X))
+        ordered = {name: _take(value, len(X), order) for name, value in fit_params.items()}
+        estimator.partial_fit(noisy_copy(X[order], sigma, rng), y[order], classes=classes, **ordered)
+    return estimator
+
+
+def _belongs_to_rows(value: Any, n_rows: int) -> bool:
+    return (
+        value is not None
+        and not isinstance(value, str | bytes | dict)
+        and np.ndim(value) >= 1
+        and _num_samples(value) == n_rows
+    )
+
+
+def _repeat(value: Any, n_rows: int, times: int) -> Any:
+    return _safe_indexing(value, np.tile(np.arange(n_rows), times)) if _belongs_to_rows(value, n_rows) else value
+
+
+def _take(value: Any, n_rows: int, order: NDArray[np.intp]) -> Any:
+    return _safe_indexing(value, order) if _belongs_to_rows(value, n_rows) else value
