@@ -70,6 +70,28 @@ def block_slices(n_draws: int, rows: int, first_block: int, last_block: int) -> 
         yield block, min(rows, n_draws - block * rows)
 
 
-def standard_normal(seed: np.random.SeedSequence, out: FloatArray) -> None:
-    """Fill an array with noise; a shorter array gets the beginning of what a longer one would."""
-    np.random.Generator(np.random.SFC64(seed)).standard_normal(out=out, dtype=out.dtype)
+class NumpyArrays:
+    """Where noise is made and noisy rows are built for models that take numpy arrays."""
+
+    numbers_at_once = 2**20
+    """Numbers in one call of the model: enough to hide the call, few enough for the cache."""
+
+    def row(self, row: FloatArray) -> FloatArray:
+        """The row, flat."""
+        return row.reshape(-1)
+
+    def empty(self, n_rows: int, like: FloatArray) -> FloatArray:
+        """Room for flat rows."""
+        return np.empty((n_rows, like.size), dtype=like.dtype)
+
+    def standard_normal(self, seed: np.random.SeedSequence, out: FloatArray) -> None:
+        """Fill an array with noise; a shorter array gets the beginning of what a longer one would."""
+        np.random.Generator(np.random.SFC64(seed)).standard_normal(out=out, dtype=out.dtype)
+
+    def scale(self, noise: FloatArray, factor: float, out: FloatArray) -> None:
+        """``out = factor * noise``."""
+        np.multiply(noise, noise.dtype.type(factor), out=out)
+
+    def mirror(self, x: FloatArray, offset: FloatArray, out: FloatArray) -> None:
+        """``out = x - offset``."""
+        np.subtract(x, offset, out=out)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
-from ._noise import ESTIMATION, PILOT, SELECTION, block_rows, block_seed, block_slices, standard_normal
+from ._noise import ESTIMATION, PILOT, SELECTION, block_rows, block_seed, block_slices
 from ._sharing import Shared
 from ._validation import FloatArray
 from .tallies import IntArray, Tally, VoteTally
@@ -25,14 +25,13 @@ from .tallies import IntArray, Tally, VoteTally
 # Seconds of work in a unit: long enough to hide what it costs to send one, short enough to share and to show progress.
 _UNIT_SECONDS = 0.5
 
-# Numbers in one call of the model: enough to hide the call, few enough for the cache.
-_BATCH_NUMBERS = 2**20
-
 
 class Voter(Protocol):
-    """Anything that votes."""
+    """Anything that votes, and the kind of arrays it votes on."""
 
-    def vote(self, rows: FloatArray) -> NDArray[np.intp]: ...
+    arrays: Any
+
+    def vote(self, rows: Any) -> NDArray[np.intp]: ...
 
 
 @dataclass(frozen=True)
@@ -59,28 +58,28 @@ class Sampler:
         self, row: FloatArray, key: int, stage: int, n_draws: int, blocks: tuple[int, int], tally: Tally, paired: bool
     ) -> Tally:
         """Fill an empty tally of one row with the votes on some blocks of its noise."""
-        n_features = row.size
-        size = block_rows(n_features)
-        x = row.reshape(-1)
+        size = block_rows(row.size)
+        arrays = self.voter.arrays
+        x = arrays.row(row)
         sides = 2 if paired else 1
-        batch = self.batch_size or max(_BATCH_NUMBERS // n_features, 1)
+        batch = self.batch_size or max(arrays.numbers_at_once // row.size, 1)
         together = max(1, batch // (size * sides))
         first, last = blocks
         most = min(together, last - first) * size
         # Votes are cast on `noisy`; for pairs its second half holds the far sides. Where nobody looks at the noise
         # again, it is made in place.
-        noisy = np.empty((sides * most, n_features), dtype=x.dtype)
-        buffer = np.empty((most, n_features), dtype=x.dtype) if tally.uses_noise or paired else noisy
+        noisy = arrays.empty(sides * most, x)
+        buffer = arrays.empty(most, x) if tally.uses_noise or paired else noisy
         for start in range(first, last, together):
             lengths = list(block_slices(n_draws, size, start, min(start + together, last)))
-            ends = np.cumsum([0] + [length for _, length in lengths])
-            for (block, _), low, high in zip(lengths, ends[:-1], ends[1:], strict=True):
-                standard_normal(block_seed(self.entropy, stage, key, block), buffer[low:high])
+            ends = [0, *accumulate(length for _, length in lengths)]
+            for (block, _), (low, high) in zip(lengths, pairwise(ends), strict=True):
+                arrays.standard_normal(block_seed(self.entropy, stage, key, block), buffer[low:high])
             n = ends[-1]
             noise, rows = buffer[:n], noisy[: sides * n]
-            np.multiply(noise, x.dtype.type(self.sigma), out=rows[:n])
+            arrays.scale(noise, self.sigma, rows[:n])
             if paired:
-                np.subtract(x, rows[:n], out=rows[n:])
+                arrays.mirror(x, rows[:n], rows[n:])
             rows[:n] += x
             votes = self._vote(rows.reshape(-1, *row.shape), batch)
             votes = votes.reshape(2, n) if paired else votes
@@ -89,7 +88,7 @@ class Sampler:
                 tally.update(noise[None, low:high] if tally.uses_noise else None, votes[None, ..., low:high])
         return tally
 
-    def _vote(self, rows: FloatArray, batch: int) -> NDArray[np.intp]:
+    def _vote(self, rows: Any, batch: int) -> NDArray[np.intp]:
         if len(rows) <= batch:
             return self.voter.vote(rows)
         return np.concatenate([self.voter.vote(rows[i : i + batch]) for i in range(0, len(rows), batch)])

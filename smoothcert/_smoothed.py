@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numbers
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -21,7 +23,7 @@ from ._progress import progress_bar
 from ._sampling import Sampler, Schedule, sample_evidence, votes_of_rows
 from ._sharing import shared
 from ._validation import FloatArray
-from ._voting import LabelVoter
+from ._voting import is_neural, voter_for
 from .certifiers import BaseCertifier, SecondOrderDipoleCertifier
 from .tallies import IntArray
 from .training._augmentation import fit_in_passes, fit_on_replicas
@@ -134,12 +136,22 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self
         """
         self._check_params()
+        _refuse_mappings(X)
         X, y = validate_data(self, X, y, **_ACCEPTED)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         labels = np.unique(y)
         frozen = isinstance(self.estimator, FrozenEstimator)
-        self.classes_ = np.asarray(getattr(self.estimator, "classes_", labels)) if frozen else labels
+        neural = is_neural(self.estimator)
+        if neural:
+            X = self._for_net(X)
+        self.classes_ = labels
+        if frozen and neural:
+            from .training._neural import classes_of_frozen
+
+            self.classes_ = classes_of_frozen(self.estimator.estimator, X, y)
+        elif frozen:
+            self.classes_ = np.asarray(getattr(self.estimator, "classes_", labels))
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got 1 class: {self.classes_[0]!r}. There is no vote "
@@ -148,10 +160,17 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self._input_shape = X.shape[1:]
         routed = self._routed(fit_params)
         estimator = clone(self.estimator)
+        entropy = entropy_of(self.random_state)
         if frozen:
             self.estimator_ = estimator
+        elif neural:
+            from .training._neural import fit_with_noise
+
+            index = np.searchsorted(labels, y)
+            seed, seeded = entropy % 2**63, self.random_state is not None
+            self.estimator_ = fit_with_noise(estimator, X, index, float(self.sigma), seed, seeded, routed)
         else:
-            rng = np.random.default_rng(entropy_of(self.random_state))
+            rng = np.random.default_rng(entropy)
             if self.augmentation == "passes":
                 self.estimator_ = fit_in_passes(estimator, X, y, labels, self.sigma, self.n_augment, rng, routed)
             else:
@@ -252,8 +271,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return votes_of_rows(at_hand, schedule, X, self._keys(X), VOTE, self.n_votes, len(self.classes_))
 
     def _sampler(self) -> Sampler:
-        voter = LabelVoter(self.estimator_, self.classes_)
-        return Sampler(voter, float(self.sigma), entropy_of(self.random_state), self.batch_size)
+        return Sampler(
+            voter_for(self.estimator_, self.classes_), float(self.sigma), entropy_of(self.random_state), self.batch_size
+        )
 
     def _keys(self, X: FloatArray) -> list[int]:
         return [row_key(row) for row in X]
@@ -265,13 +285,18 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Everything that must hold before votes are cast: parameters may have been set after `fit`."""
         check_is_fitted(self)
         self._check_params()
+        _refuse_mappings(X)
         X = validate_data(self, X, reset=False, **_ACCEPTED)
         if X.shape[1:] != self._input_shape:
             raise ValueError(
                 f"X must have rows of shape {self._input_shape}, as in fit, got {X.shape[1:]}. "
                 "Give a single input as one row, X[None]."
             )
-        return X
+        return self._for_net(X) if is_neural(self.estimator_) else X
+
+    def _for_net(self, X: FloatArray) -> FloatArray:
+        """Nets compute in float32, so that is the classifier to be certified."""
+        return X.astype(np.float32, copy=False)
 
     def _check_params(self) -> None:
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict"):
@@ -333,6 +358,22 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = False
         tags.classifier_tags.multi_class = True
         return tags
+
+
+def _refuse_mappings(X: Any) -> None:
+    if isinstance(X, Mapping) and not issparse(X):  # one kind of sparse matrix is a mapping too
+        raise TypeError(
+            "X must be one array, got a mapping of several. A radius needs one space in which "
+            "noise is added: give the part that "
+            "may be perturbed, and keep the rest inside the model."
+        )
+    dtype = getattr(X, "dtype", None)
+    if getattr(X, "ndim", 0) > 2 and dtype is not None and np.dtype(dtype).kind in "iub":
+        raise ValueError(
+            f"X must hold floating point images, got {dtype}. Bring them to the units in which "
+            "sigma is meant, for example "
+            "X.astype('float32') / 255."
+        )
 
 
 def _too_close(first: int, second: int, alpha: float) -> bool:

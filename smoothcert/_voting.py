@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._noise import NumpyArrays
 from ._validation import FloatArray
+
+
+def is_neural(estimator: Any) -> bool:
+    """Whether an estimator, frozen or not, is a skorch net; never imports skorch to find out."""
+    skorch = sys.modules.get("skorch")
+    return skorch is not None and isinstance(getattr(estimator, "estimator", estimator), skorch.NeuralNet)
+
+
+def voter_for(estimator: Any, classes: NDArray[Any]) -> Any:
+    """What casts the votes of a fitted estimator."""
+    if is_neural(estimator):
+        from ._neural import NeuralVoter
+
+        return NeuralVoter(getattr(estimator, "estimator", estimator), len(classes))
+    return LabelVoter(estimator, classes)
 
 
 class LabelVoter:
@@ -19,6 +36,8 @@ class LabelVoter:
     classes : ndarray of shape (n_classes,)
         Sorted labels.
     """
+
+    arrays = NumpyArrays()
 
     def __init__(self, estimator: Any, classes: NDArray[Any]) -> None:
         self.estimator = estimator

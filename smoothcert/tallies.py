@@ -327,7 +327,7 @@ class GradientTally(Tally):
                 hit = of_row == (1 if self.candidate is None else self.candidate[row])
             self.hits[row] += np.count_nonzero(hit, axis=-1)
             self.n[row] += of_row.shape[0]
-            total, square = _gradient_sums(z, hit - np.asarray(self.centre, dtype=_dtype(z)))
+            total, square = _gradient_sums(z, hit - self.centre)
             self.grad_sum[row] += total
             self.grad_sq[row] += square
 
@@ -451,7 +451,7 @@ class PairTally(Tally):
             if self.grad_sum is not None and self.grad_sq is not None:
                 z = noise[row]
                 mixed = np.flatnonzero(plus != minus)
-                sign = np.where(plus[mixed], 0.5, -0.5).astype(_dtype(z))
+                sign = np.where(plus[mixed], 0.5, -0.5)
                 total, square = _gradient_sums(z[mixed], sign)
                 self.grad_sum[row] += total
                 self.grad_sq[row] += square
@@ -464,15 +464,33 @@ def _norm_sq(grad_sum: FloatArray, grad_sq: FloatArray, n: IntArray) -> FloatArr
 
 
 def _gradient_sums(noise: Any, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum of ``weight * noise`` and of its squared length over samples; the products in the noise's own precision."""
-    total = (weight @ noise).astype(np.float64)
-    lengths = np.einsum("nd,nd->n", noise, noise)
-    square = np.square(weight).astype(np.float64) @ lengths.astype(np.float64)
+    """Sum of ``weight * noise`` and of its squared length over samples.
+
+    In float64: the order of a sum depends on how many threads share it, and in float32 that would show. Tensors stay on
+    their device; what comes back is one vector and one number.
+    """
+    if isinstance(noise, np.ndarray):
+        wide = noise.astype(np.float64, copy=False)
+        total, square = weight @ wide, _weighted_square(weight, wide)
+    else:
+        wide = noise.double()
+        on_device = wide.new_tensor(weight)
+        total = (on_device @ wide).cpu().numpy()
+        found = _weighted_square(weight, wide)
+        square = found.cpu().numpy()
     return np.rint(total * _SUM_STEPS) / _SUM_STEPS, np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS
 
 
-def _dtype(noise: Any) -> Any:
-    return noise.dtype if noise.dtype.kind == "f" else np.float64
+def _weighted_square(weight: FloatArray, noise: Any) -> Any:
+    """Sum of squared weights times squared lengths, for numpy arrays and tensors; shape of the leading axes of
+    `weight`."""
+    size = np.abs(weight).max(initial=0.0)
+    if np.all(np.abs(weight) == size):  # then one dot product does
+        flat = noise.reshape(-1)
+        return size**2 * (flat @ flat)
+    lengths = (noise * noise).sum(1)
+    squares = np.square(weight) if isinstance(noise, np.ndarray) else noise.new_tensor(np.square(weight))
+    return squares @ lengths
 
 
 def _rows_of_counts(name: str, value: Any, rows: int) -> IntArray:

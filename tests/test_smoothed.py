@@ -202,7 +202,7 @@ def test_metadata_is_routed():
     with config_context(enable_metadata_routing=True):
         base = LogisticRegression(max_iter=500).set_fit_request(sample_weight=True)
         SmoothedClassifier(base, n_augment=2, random_state=0).fit(X, y, sample_weight=np.ones(150))
-        with pytest.raises(TypeError, match="unexpected argument.*other"):
+        with pytest.raises(TypeError, match=r"unexpected argument.*other"):
             SmoothedClassifier(base).fit(X, y, other=np.ones(150))
 
 

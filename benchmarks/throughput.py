@@ -1,0 +1,208 @@
+"""Certification rate of neural networks. Run: python benchmarks/throughput.py [--art] [--quick]
+
+For each network, in samples a second and interleaved in one process:
+
+- bare: the module's forward pass on noise that is already there;
+- loop: the best hand-written loop of noise, forward pass, argmax and bincount, at its best block size;
+- each certifier, through SmoothedClassifier.certify;
+- ART: PyTorchRandomizedSmoothing.certify, if the package is installed and --art is given.
+
+The ratios to the loop are the figures to look at. Then the cost against the number of samples, and the peak memory.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from joblib import parallel_config
+from sklearn.frozen import FrozenEstimator
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from smoothcert import (
+    DipoleCertifier,
+    FirstOrderCertifier,
+    SecondOrderCertifier,
+    SecondOrderDipoleCertifier,
+    SmoothedClassifier,
+)
+
+SIGMA = 0.25
+CERTIFIERS = {
+    "first order": FirstOrderCertifier,
+    "second order": SecondOrderCertifier,
+    "dipole": DipoleCertifier,
+    "second-order dipole": SecondOrderDipoleCertifier,
+}
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(49, 100), nn.ReLU(), nn.Linear(100, 10)), (49,)
+
+
+def small_cnn():
+    layers = [nn.Conv2d(1, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(144, 100), nn.ReLU(), nn.Linear(100, 10)]
+    return nn.Sequential(*layers), (1, 7, 7)
+
+
+def cifar_cnn():
+    layers = [
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(1024, 10),
+    ]  # fmt: skip
+    return nn.Sequential(*layers), (3, 32, 32)
+
+
+# Network, samples for each input, inputs.
+NETWORKS = {
+    "MLP 49-100-10": (mlp, 100_000, 8),
+    "CNN 1x7x7": (small_cnn, 100_000, 4),
+    "CNN 3x32x32": (cifar_cnn, 4_000, 1),
+}
+
+
+def smoothed(make, certifier):
+    torch.manual_seed(0)
+    module, shape = make()
+    net = NeuralNetClassifier(module, criterion=nn.CrossEntropyLoss, train_split=None, verbose=0).initialize()
+    model = SmoothedClassifier(FrozenEstimator(net), sigma=SIGMA, certifier=certifier, random_state=0)
+    X = np.random.default_rng(0).random((20, *shape), dtype=np.float32)
+    return model.fit(X, np.arange(20) % 10), net.module_, X
+
+
+def bare_forward(module, noise, n_samples):
+    with torch.inference_mode():
+        for _ in range(-(-n_samples // len(noise))):
+            module(noise)
+
+
+def hand_written_loop(module, x, n_samples, block):
+    x = torch.from_numpy(x)
+    counts = torch.zeros(10, dtype=torch.long)
+    with torch.inference_mode():
+        for start in range(0, n_samples, block):
+            noise = torch.randn(min(block, n_samples - start), *x.shape)
+            counts += torch.bincount(module(noise.mul_(SIGMA).add_(x)).argmax(1), minlength=10)
+    return counts
+
+
+def seconds(function, *arguments):
+    start = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - start
+
+
+def best_block(module, x, n_samples):
+    blocks = [b for b in (64, 128, 256, 512, 1024, 2048, 4096, 8192) if b <= n_samples]
+    times = {b: min(seconds(hand_written_loop, module, x, n_samples // 4, b) for _ in range(2)) for b in blocks}
+    return min(times, key=times.get)
+
+
+def rates(make, n_samples, n_inputs, repeats, with_art):
+    model, module, X = smoothed(make, FirstOrderCertifier(n_samples))
+    module.eval()
+    block = best_block(module, X[0], n_samples)
+    noise = SIGMA * torch.randn(block, *X.shape[1:]) + torch.from_numpy(X[0])
+    jobs = {
+        "bare": lambda: [bare_forward(module, noise, n_samples) for _ in range(n_inputs)],
+        "loop": lambda: [hand_written_loop(module, x, n_samples, block) for x in X[:n_inputs]],
+    }
+    for name, certifier in CERTIFIERS.items():
+        chosen = certifier(n_samples)
+        jobs[name] = lambda chosen=chosen: model.set_params(certifier=chosen).certify(X[:n_inputs])
+    if with_art:
+        jobs["ART"] = art_job(module, X[:n_inputs], n_samples)
+    times = {name: [] for name in jobs}
+    for repeat in range(repeats + 1):
+        for name, job in jobs.items():
+            taken = seconds(job)
+            if repeat:  # the first round warms up
+                times[name].append(taken)
+    return block, {name: n_inputs * n_samples / np.median(values) for name, values in times.items()}
+
+
+def art_job(module, X, n_samples):
+    from art.estimators.certification.randomized_smoothing import PyTorchRandomizedSmoothing
+
+    model = PyTorchRandomizedSmoothing(
+        model=module,
+        loss=nn.CrossEntropyLoss(),
+        input_shape=X.shape[1:],
+        nb_classes=10,
+        sample_size=100,
+        scale=SIGMA,
+        alpha=0.001,
+    )
+    return lambda: model.certify(X, n=n_samples)
+
+
+def two_workers(make, n_samples):
+    model, _, X = smoothed(make, FirstOrderCertifier(n_samples))
+    inputs = X
+    ratios = []
+    with parallel_config(backend="loky"):
+        model.set_params(n_jobs=2).certify(inputs)  # start the workers
+        for _ in range(3):
+            one = seconds(model.set_params(n_jobs=1).certify, inputs)
+            ratios.append(one / seconds(model.set_params(n_jobs=2).certify, inputs))
+    return float(np.median(ratios))
+
+
+def memory(n_samples):
+    """Megabytes above the loaded model, second order at 3072 features."""
+    model, _, X = smoothed(cifar_cnn, SecondOrderCertifier(2_000))
+    model.certify(X[:1])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    model.set_params(certifier=SecondOrderCertifier(n_samples)).certify(X[1:2])
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def main():
+    torch.set_num_threads(1)
+    if sys.argv[1:2] == ["memory"]:
+        print(f"{memory(int(sys.argv[2])):.0f}")
+        return
+    quick, with_art = "--quick" in sys.argv, "--art" in sys.argv
+    names = ["bare", "loop", *CERTIFIERS, *(["ART"] if with_art else [])]
+    lines = [
+        "\t".join(
+            [
+                "network",
+                "block",
+                "loop_samples_per_s",
+                *(f"{n} / loop" for n in names if n != "loop"),
+                "two workers / one",
+            ]
+        )
+    ]
+    for title, (make, n_samples, n_inputs) in NETWORKS.items():
+        block, rate = rates(make, n_samples, n_inputs, 3 if quick else 7, with_art)
+        ratios = [f"{rate[n] / rate['loop']:.2f}" for n in names if n != "loop"]
+        scale = two_workers(make, n_samples)
+        lines.append("\t".join([title, str(block), f"{rate['loop']:.0f}", *ratios, f"{scale:.2f}"]))
+        print(lines[-1], flush=True)
+    lines.append("# seconds against n_samples, first order, MLP")
+    model, _, X = smoothed(mlp, FirstOrderCertifier())
+    for n_samples in (10**3, 10**4, 10**5, 10**6, *(() if quick else (10**7,))):
+        taken = seconds(model.set_params(certifier=FirstOrderCertifier(n_samples)).certify, X[:1])
+        lines.append(f"# {n_samples}\t{taken:.3f}\t{n_samples / taken:.0f} samples/s")
+    for n_samples in (4_000, 16_000) if quick else (10_000, 100_000, 1_000_000):
+        command = [sys.executable, __file__, "memory", str(n_samples)]
+        used = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        lines.append(f"# peak memory above the model, second order, d = 3072, n_samples = {n_samples}: {used} MB")
+    print("\n".join(lines[len(NETWORKS) + 1 :]))
+    results = Path(__file__).parent / "results"
+    results.mkdir(exist_ok=True)
+    (results / "throughput.tsv").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

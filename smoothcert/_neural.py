@@ -1,0 +1,98 @@
+"""Votes of skorch nets, on the net's own device. Imported only when a net is at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from skorch import NeuralNetBinaryClassifier
+
+from ._validation import FloatArray
+
+
+class TorchArrays:
+    """Where noise is made and noisy rows are built for nets: on their device, in float32."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = torch.device(device)
+        # A graphics card wants far more work in a call than a cache holds.
+        self.numbers_at_once = 3 * 2**16 if self.device.type == "cpu" else 2**25
+
+    def row(self, row: FloatArray) -> torch.Tensor:
+        """The row, flat, on the device."""
+        flat = np.ascontiguousarray(row, dtype=np.float32).reshape(-1)
+        return torch.tensor(flat, device=self.device)
+
+    def empty(self, n_rows: int, like: torch.Tensor) -> torch.Tensor:
+        """Room for flat rows."""
+        return torch.empty((n_rows, like.numel()), dtype=like.dtype, device=self.device)
+
+    def standard_normal(self, seed: np.random.SeedSequence, out: torch.Tensor) -> None:
+        """Fill a tensor with noise from a generator of its own; the same for a given type of device and shape."""
+        generator = torch.Generator(self.device)
+        generator.manual_seed(int(seed.generate_state(1, np.uint64)[0]) >> 1)
+        out.normal_(generator=generator)
+
+    def scale(self, noise: torch.Tensor, factor: float, out: torch.Tensor) -> None:
+        """``out = factor * noise``."""
+        torch.mul(noise, factor, out=out)
+
+    def mirror(self, x: torch.Tensor, offset: torch.Tensor, out: torch.Tensor) -> None:
+        """``out = x - offset``."""
+        torch.sub(x, offset, out=out)
+
+
+class NeuralVoter:
+    """Votes of an initialised skorch classifier: the column with the largest output; NaN is no vote.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet
+    n_classes : int
+    """
+
+    def __init__(self, net: Any, n_classes: int) -> None:
+        self.net = net
+        self.n_classes = n_classes
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self.arrays = TorchArrays(self.net.device or "cpu")
+        self.binary = isinstance(self.net, NeuralNetBinaryClassifier)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"net": self.net, "n_classes": self.n_classes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A voter is unpickled in worker processes only. They share the cores among them: one thread each.
+        torch.set_num_threads(1)
+        self.__dict__.update(state)
+        self._prepare()
+
+    def vote(self, rows: torch.Tensor) -> NDArray[np.intp]:
+        """Index of the class each row is voted into, -1 for none."""
+        with torch.inference_mode():
+            output = self.output(rows)
+            if self.binary:
+                threshold = float(self.net.threshold)
+                logit = output.reshape(len(rows))
+                index = (torch.sigmoid(logit) > threshold).long()
+                value = logit
+            else:
+                if output.ndim != 2 or output.shape[1] != self.n_classes:
+                    raise ValueError(
+                        f"The net must have one output for each of the {self.n_classes} classes, got outputs of shape "
+                        f"{tuple(output.shape[1:])}. Check the last layer against the labels given to fit."
+                    )
+                value, index = output.max(dim=1)
+            index = torch.where(torch.isnan(value), -1, index)
+        return index.cpu().numpy()
+
+    def output(self, rows: torch.Tensor) -> torch.Tensor:
+        """What the net says about rows, in evaluation mode."""
+        if self.net.module_.training:
+            self.net._set_training(False)
+        output = self.net.infer(rows)
+        return output[0] if isinstance(output, tuple) else output

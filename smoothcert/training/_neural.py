@@ -1,0 +1,151 @@
+"""Training skorch nets with fresh noise in every batch. Imported only when a net is at hand."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from skorch import NeuralNetBinaryClassifier
+from skorch.callbacks import Callback
+
+from .._validation import FloatArray
+
+
+class TrainingNoise(Callback):
+    """Adds Gaussian noise to what the module is given, in training mode only.
+
+    It is appended to the net's callbacks for the time of one `fit`, last, so that it meets the module that the others
+    may have set up.
+    """
+
+    def __init__(self, sigma: float, seed: int, sample: FloatArray) -> None:
+        self.sigma = sigma
+        self.seed = seed
+        self.sample = sample
+        self.handle: Any = None
+        self.generators: dict[torch.device, torch.Generator] = {}
+
+    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        self.detach()
+        check_goes_through(net, self.sample)
+        warn_of_logits(net, self.sample)
+        self.handle = net.module_.register_forward_pre_hook(self._add_noise)
+
+    def detach(self) -> None:
+        if self.handle is not None:
+            self.handle.remove()
+            self.handle = None
+
+    def _add_noise(self, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        if not module.training or not inputs or not torch.is_tensor(inputs[0]) or not inputs[0].is_floating_point():
+            return None
+        x = inputs[0]
+        if x.device not in self.generators:
+            self.generators[x.device] = torch.Generator(x.device).manual_seed(self.seed)
+        noise = torch.randn(x.shape, generator=self.generators[x.device], device=x.device, dtype=x.dtype)
+        return (x + self.sigma * noise, *inputs[1:])
+
+
+def fit_with_noise(
+    net: Any,
+    X: FloatArray,
+    y: NDArray[np.intp],
+    sigma: float,
+    seed: int,
+    seeded: bool,
+    fit_params: Mapping[str, Any],
+) -> Any:
+    """Fit a net, noise included, and leave no trace of how.
+
+    With `seeded`, weights, order and dropout come from the seed too, and the user's own random state is as it was
+    before.
+    """
+    target = y.astype(np.float32) if isinstance(net, NeuralNetBinaryClassifier) else y.astype(np.int64)
+    noise = TrainingNoise(sigma, seed, X[:2])
+    given = net.callbacks
+    net.callbacks = [*(() if given in (None, "disable") else given), ("smoothcert_noise", noise)]
+    with _own_random_state(seed) if seeded else contextlib.nullcontext():
+        try:
+            net.fit(X, target, **fit_params)
+        finally:
+            noise.detach()
+            net.callbacks = given
+            if hasattr(net, "callbacks_"):
+                net.callbacks_ = [(name, c) for name, c in net.callbacks_ if c is not noise]
+    return net
+
+
+@contextlib.contextmanager
+def _own_random_state(seed: int) -> Iterator[None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def check_goes_through(net: Any, X: FloatArray) -> None:
+    """Refuse inputs that the module cannot take, before hours of training."""
+    try:
+        _outputs(net, X)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise ValueError(
+            f"X must fit the net, got rows of shape {X.shape[1:]} and the module answered: {error}. "
+            "Images are expected as (n_samples, channels, height, width)."
+        ) from error
+
+
+def warn_of_logits(net: Any, X: FloatArray) -> None:
+    """Skorch's default criterion wants probabilities; a module that returns logits trains on nonsense, silently."""
+    if not isinstance(getattr(net, "criterion_", None), torch.nn.NLLLoss):
+        return
+    output = _outputs(net, X)
+    sums = output.sum(dim=-1)
+    if bool((output < 0).any()) or not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+        warnings.warn(
+            "The criterion is NLLLoss, for which skorch expects probabilities, but the module returns something else. "
+            "If it returns logits, create the net with criterion=torch.nn.CrossEntropyLoss.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _outputs(net: Any, X: FloatArray) -> torch.Tensor:
+    net._set_training(False)
+    with torch.no_grad():
+        output = net.infer(torch.as_tensor(np.ascontiguousarray(X)))
+    return output[0] if isinstance(output, tuple) else output
+
+
+def classes_of_frozen(net: Any, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
+    """Labels of a net that was trained elsewhere: its own, or those in `y` where they can be told."""
+    if not getattr(net, "initialized_", False):
+        raise ValueError(
+            "A frozen net must be initialised and trained, got one that is not. Call net.initialize() and load its "
+            "weights with net.load_params(...), or give the net itself to have it trained."
+        )
+    check_goes_through(net, X[:1])
+    outputs = 2 if isinstance(net, NeuralNetBinaryClassifier) else int(_outputs(net, X[:1]).shape[-1])
+    labels = np.unique(y)
+    try:
+        known = np.asarray(net.classes_)
+    except AttributeError:
+        known = None
+    if known is None:
+        whole = labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < outputs
+        known = np.arange(outputs) if whole else labels
+    if len(known) != outputs:
+        raise ValueError(
+            f"y must hold the labels of the net's {outputs} outputs, got {len(known)}: {list(known[:10])}. "
+            "Give labels from 0 to the number of outputs less one, or one row of each class."
+        )
+    outside = ~np.isin(labels, known)
+    if np.any(outside):
+        raise ValueError(
+            f"y must hold labels the frozen net was trained on, got {labels[outside][0]!r}, which is not among "
+            f"{list(known[:10])}."
+        )
+    return known
