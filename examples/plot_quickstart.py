@@ -37,7 +37,7 @@ clf = SmoothedClassifier(
 ).fit(X_train, y_train)
 certificates = clf.certify(X_test)
 print(certificates)
-print("right:", clf.score(X_test, y_test))
+print("right, certified or not:", clf.score(X_test, y_test))
 print("right, and provably so within radius 0.25:", certified_accuracy_score(y_test, certificates, radius=0.25))
 
 # %%

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import bounds, confidence, metrics, tallies, worst_case
 from ._certificates import Certificates
 from ._smoothed import SmoothedClassifier
 from ._walk import certify
@@ -17,5 +18,10 @@ __all__ = [
     "SecondOrderDipoleCertifier",
     "SmoothedClassifier",
     "__version__",
+    "bounds",
     "certify",
+    "confidence",
+    "metrics",
+    "tallies",
+    "worst_case",
 ]

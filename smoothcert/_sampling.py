@@ -89,9 +89,11 @@ class Sampler:
         return tally
 
     def _vote(self, rows: Any, batch: int) -> NDArray[np.intp]:
-        if len(rows) <= batch:
+        parts = -(-len(rows) // batch)
+        if parts == 1:
             return self.voter.vote(rows)
-        return np.concatenate([self.voter.vote(rows[i : i + batch]) for i in range(0, len(rows), batch)])
+        even = -(-len(rows) // parts)
+        return np.concatenate([self.voter.vote(rows[i : i + even]) for i in range(0, len(rows), even)])
 
 
 @dataclass(frozen=True)

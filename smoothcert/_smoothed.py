@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import binomtest
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.multiclass import check_classification_targets
@@ -38,7 +38,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : classifier
         The base. It is cloned and trained on noisy copies of the data; a `sklearn.frozen.FrozenEstimator` is used as
-        it is.
+        it is. It is given plain arrays, so steps inside it choose columns by number, not by name.
     sigma : float, default=0.25
         Standard deviation of the noise, in the units of `X`. Larger noise certifies further and classifies worse.
     certifier : certifier, default=None
@@ -118,6 +118,16 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    def set_params(self, **params: Any) -> SmoothedClassifier:
+        """Set parameters, those of the base and of the certifier included (``estimator__C``, ``certifier__alpha``)."""
+        nested = [name for name in params if name.startswith("certifier__")]
+        if nested and params.get("certifier", self.certifier) is None:
+            raise ValueError(
+                f"certifier must be set before {nested[0]}, got None, the default. "
+                "Give one first, for example certifier=DipoleCertifier()."
+            )
+        return super().set_params(**params)
+
     def fit(self, X: Any, y: Any, **fit_params: Any) -> SmoothedClassifier:
         """Train the base on noisy copies of the data.
 
@@ -151,6 +161,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
             self.classes_ = classes_of_frozen(self.estimator.estimator, X, y)
         elif frozen:
+            check_is_fitted(self.estimator.estimator)
             self.classes_ = np.asarray(getattr(self.estimator, "classes_", labels))
         if len(self.classes_) < 2:
             raise ValueError(
@@ -299,10 +310,12 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return X.astype(np.float32, copy=False)
 
     def _check_params(self) -> None:
-        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict"):
+        if isinstance(self.estimator, type):
+            raise TypeError(f"estimator must be an instance, got the class {self.estimator.__name__}. Add parentheses.")
+        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict") or is_regressor(self.estimator):
             raise TypeError(
-                f"estimator must have fit and predict, got {self.estimator!r}. Give a classifier, for "
-                "example LogisticRegression()."
+                f"estimator must be a classifier with fit and predict, got {self.estimator!r}. "
+                "Give one, for example LogisticRegression()."
             )
         if (
             not isinstance(self.sigma, numbers.Real)
@@ -325,6 +338,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 continue
             if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, numbers.Integral) or self.n_jobs == 0):
+            raise ValueError(f"n_jobs must be None or a non-zero integer, got {self.n_jobs!r}. -1 uses all cores.")
+        if not isinstance(self.verbose, numbers.Integral):
+            raise ValueError(f"verbose must be an integer, got {self.verbose!r}. 1 shows progress, 0 does not.")
         if self.augmentation not in ("replicate", "passes"):
             raise ValueError(f"augmentation must be 'replicate' or 'passes', got {self.augmentation!r}.")
         if self.augmentation == "passes" and not hasattr(self.estimator, "partial_fit"):

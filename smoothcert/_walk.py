@@ -63,11 +63,15 @@ def certify(estimator: Any, X: Any) -> Certificates:
     if isinstance(estimator, FrozenEstimator):
         return certify(estimator.estimator, X)
     if isinstance(estimator, BaseSearchCV):
+        if estimator.refit is False:
+            raise ValueError("A search must have refit its best estimator to certify, got refit=False. Set refit=True.")
         check_is_fitted(estimator, "best_estimator_")
         return certify(estimator.best_estimator_, X)
+    name = type(estimator).__name__
+    cure = f"Wrap the classifier itself: SmoothedClassifier({name}(...))." if hasattr(estimator, "predict") else ""
     raise TypeError(
-        f"estimator must be a SmoothedClassifier, or a Pipeline, search or FrozenEstimator that ends in one, got "
-        f"{type(estimator).__name__}. Wrap the classifier itself: SmoothedClassifier({type(estimator).__name__}(...))."
+        "estimator must be a SmoothedClassifier, or a Pipeline, search or FrozenEstimator that ends in one, "
+        f"got {name}. {cure or 'The order is certify(estimator, X).'}"
     )
 
 

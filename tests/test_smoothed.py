@@ -12,7 +12,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
 from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -318,8 +318,13 @@ TWO = make_classification(n_samples=40, random_state=0)
         ({"augmentation": "always"}, ValueError, "augmentation must be .* got 'always'"),
         ({"random_state": "seed"}, ValueError, "random_state must be None, a non-negative integer"),
         ({"random_state": -1}, ValueError, "random_state must be None, a non-negative integer"),
-        ({"estimator": NoPredict()}, TypeError, "estimator must have fit and predict"),
-        ({"estimator": None}, TypeError, "estimator must have fit and predict, got None"),
+        ({"estimator": NoPredict()}, TypeError, "estimator must be a classifier with fit and predict"),
+        ({"estimator": None}, TypeError, "estimator must be a classifier with fit and predict, got None"),
+        ({"estimator": Ridge()}, TypeError, r"estimator must be a classifier .* got Ridge\(\)"),
+        ({"estimator": LogisticRegression}, TypeError, "got the class LogisticRegression. Add parentheses"),
+        ({"certifier": FirstOrderCertifier(n_samples=1e4)}, ValueError, "n_samples must be an integer .* Write 10000"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be None or a non-zero integer, got 0"),
+        ({"verbose": "yes"}, ValueError, "verbose must be an integer, got 'yes'"),
     ],
 )
 def test_bad_parameters_are_refused_by_every_method(method, parameters, error, message):
@@ -360,6 +365,18 @@ def test_other_misuse_is_refused(method):
         broken = SmoothedClassifier(base, certifier=FirstOrderCertifier(100), random_state=0).fit(X, y)
         with pytest.raises(ValueError, match=message):
             getattr(broken, method)(X)
+
+
+def test_the_default_certifier_must_be_named_to_be_changed():
+    with pytest.raises(ValueError, match=r"certifier must be set before certifier__alpha, got None"):
+        SmoothedClassifier(LogisticRegression()).set_params(certifier__alpha=0.1)
+    model = SmoothedClassifier(LogisticRegression()).set_params(certifier=DipoleCertifier(), certifier__alpha=0.1)
+    assert model.certifier.alpha == 0.1
+
+
+def test_an_untrained_frozen_base_is_refused():
+    with pytest.raises(Exception, match="LogisticRegression instance is not fitted"):
+        SmoothedClassifier(FrozenEstimator(LogisticRegression())).fit(*TWO)
 
 
 def test_one_class_is_refused():

@@ -103,5 +103,9 @@ def test_what_cannot_be_walked_is_refused():
         certify(LogisticRegression(max_iter=500).fit(X, Y), X)
     with pytest.raises(Exception, match="not fitted"):
         certify(make_pipeline(PCA(2), smoothed()), X)
+    with pytest.raises(TypeError, match=r"got ndarray. The order is certify\(estimator, X\)"):
+        certify(X, smoothed())
+    with pytest.raises(ValueError, match="refit=False"):
+        certify(GridSearchCV(smoothed(), {"sigma": [0.1]}, refit=False), X)
     with pytest.raises(Exception, match="not fitted"):
         certify(GridSearchCV(smoothed(), {"sigma": [0.1]}), X)

@@ -129,4 +129,6 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 def _check_int(name: str, value: Any, least: int, cure: str) -> None:
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        if isinstance(value, float) and value.is_integer():
+            cure = f"Write {int(value)}. {cure}"
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}. {cure}")

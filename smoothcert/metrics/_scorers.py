@@ -46,7 +46,10 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
         if isinstance(item, str) and item in _NAMED:
             continue
         if isinstance(item, bool) or not isinstance(item, numbers.Real) or not float(item) >= 0.0:
-            raise ValueError(f"radius must be a number of at least 0 or one of {sorted(_NAMED)}, got {item!r}.")
+            raise ValueError(
+                f"radius must be a number of at least 0 or one of {sorted(_NAMED)}, got {item!r}. "
+                "Give the radius at which accuracy is to be certified, for example 0.25."
+            )
     return CertifiedScorer(wanted, several)
 
 

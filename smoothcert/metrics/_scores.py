@@ -36,10 +36,11 @@ def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radi
     >>> certified_accuracy_score([0, 1, 1], certificates, radius=0.25)
     0.3333333333333333
     """
-    radius = float(
-        check_interval("radius", radius, lower=0.0, cure="Give a distance in the units of the certificates.")
-    )
-    return float(np.mean(_certified_right(y_true, certificates) & (certificates.radius >= radius)))
+    right = _certified_right(y_true, certificates)
+    least = check_interval("radius", radius, lower=0.0, cure="Give a distance in the units of the certificates.")
+    if least.ndim:
+        raise ValueError(f"radius must be a single number, got {radius!r}. For several use certified_accuracy_curve.")
+    return float(np.mean(right & (certificates.radius >= least)))
 
 
 def certified_accuracy_curve(
@@ -99,13 +100,23 @@ def abstention_rate(certificates: Certificates) -> float:
 
 
 def _certified_right(y_true: Any, certificates: Certificates) -> NDArray[np.bool_]:
+    _checked(certificates)
     labels = np.asarray(y_true)
-    if labels.shape != (len(_checked(certificates)),):
+    if labels.shape != (len(certificates),):
         raise ValueError(
             f"y_true must have one label for each of the {len(certificates)} certificates, got shape {labels.shape}. "
             "Give the labels of the inputs that were certified, in the same order."
         )
+    if _is_text(labels) != _is_text(certificates.prediction):
+        raise ValueError(
+            f"y_true must hold labels like the predicted ones, got {labels[0]!r} where predictions look like "
+            f"{certificates.prediction[0]!r}. Text and numbers never agree: give the labels used in fit."
+        )
     return ~certificates.abstained & (certificates.prediction == labels)
+
+
+def _is_text(labels: NDArray[Any]) -> bool:
+    return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and isinstance(labels[0], str))
 
 
 def _checked(certificates: Certificates) -> Certificates:

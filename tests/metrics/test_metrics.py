@@ -93,6 +93,17 @@ def test_several_scores_need_one_certification(monkeypatch):
         ),
         (lambda: certified_accuracy_score(TRUTH, CERTIFICATES, -1), ValueError, "radius must be at least 0, got -1"),
         (lambda: certified_accuracy_score(TRUTH, CERTIFICATES, np.nan), ValueError, "radius"),
+        (
+            lambda: certified_accuracy_score(TRUTH, CERTIFICATES, [0.1, 0.2]),
+            ValueError,
+            "radius must be a single number",
+        ),
+        (lambda: certified_accuracy_score([0, 1, 1, 1, 0], CERTIFICATES), ValueError, "Text and numbers never agree"),
+        (
+            lambda: certified_accuracy_score(CERTIFICATES, TRUTH),
+            TypeError,
+            "certificates must be Certificates, got list",
+        ),
         (lambda: certified_accuracy_score(TRUTH, [0.1] * 5), TypeError, "certificates must be Certificates, got list"),
         (lambda: certified_accuracy_curve(TRUTH, CERTIFICATES, [-1]), ValueError, "radii must be at least 0"),
         (lambda: abstention_rate(CERTIFICATES[:0]), ValueError, "certificates must not be empty"),
