@@ -8,7 +8,7 @@ selection, an optional pilot, and estimation, and nothing about certificates.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
@@ -96,6 +96,10 @@ class Sampler:
         return np.concatenate([self.voter.vote(rows[i : i + even]) for i in range(0, len(rows), even)])
 
 
+Unit = tuple[int, Callable[..., Any], tuple[Any, ...]]
+"""A piece of work: its number of samples, a function, and its arguments."""
+
+
 @dataclass(frozen=True)
 class Schedule:
     """How work is run: in how many processes, and who is told of progress."""
@@ -103,9 +107,9 @@ class Schedule:
     n_jobs: int | None = None
     progress: Callable[[int], Any] = field(default=lambda samples: None)
 
-    def run(self, units: Sequence[tuple[int, Callable[..., Any], tuple[Any, ...]]]) -> Iterable[Any]:
-        """Results of all units as they become ready, in any order. A unit is (samples, function, arguments)."""
-        if effective_n_jobs(self.n_jobs) == 1 or len(units) <= 1:
+    def run(self, units: Iterable[Unit], several: bool = True) -> Iterator[Any]:
+        """Results of all units as they become ready, in any order; units are made as they are needed."""
+        if effective_n_jobs(self.n_jobs) == 1 or not several:
             for samples, function, arguments in units:
                 result = function(*arguments)
                 self.progress(samples)
@@ -129,15 +133,15 @@ def votes_of_rows(
     counts = np.zeros((len(X), n_classes), dtype=np.int64)
     starts = range(0, len(X), max(1, 20_000 // n_votes))
     step = starts.step
-    units = [
+    units = (
         (
             min(step, len(X) - i) * n_votes,
             _vote_rows,
             (sampler, X[i : i + step], keys[i : i + step], i, stage, n_votes, n_classes),
         )
         for i in starts
-    ]
-    for first, part in schedule.run(units):
+    )
+    for first, part in schedule.run(units, several=len(starts) > 1):
         counts[first : first + len(part)] = part
     return counts
 
@@ -191,7 +195,7 @@ def _tally_rows(
         arguments = (1, n_features, n_classes, candidate[row : row + 1])
         return certifier.new_pilot(*arguments) if plans is None else certifier.new_tally(*arguments, plan=plans[row])
 
-    def unit(row: int, first: int, last: int) -> tuple[int, Callable[..., Any], tuple[Any, ...]]:
+    def unit(row: int, first: int, last: int) -> Unit:
         samples = evaluations * (min(last * size, n_draws) - first * size)
         return (
             samples,
@@ -214,12 +218,11 @@ def _tally_rows(
     workers = effective_n_jobs(schedule.n_jobs)
     fair = -(-n_blocks * len(X) // (4 * workers)) if workers > 1 else n_blocks
     blocks = max(1, min(n_blocks, fair, int(_UNIT_SECONDS / max(seconds, 1e-6))))
-    units = [unit(0, first, min(first + blocks, n_blocks)) for first in range(1, n_blocks, blocks)]
-    units += [
+    units = (
         unit(row, first, min(first + blocks, n_blocks))
-        for row in range(1, len(X))
-        for first in range(0, n_blocks, blocks)
-    ]
+        for row in range(len(X))
+        for first in range(0 if row else 1, n_blocks, blocks)
+    )
     for row, tally in schedule.run(units):
         add(row, tally)
     whole = [tally for tally in found if tally is not None]
