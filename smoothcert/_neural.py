@@ -86,8 +86,11 @@ class NeuralVoter:
                         f"The net must have one output for each of the {self.n_classes} classes, got outputs of shape "
                         f"{tuple(output.shape[1:])}. Check the last layer against the labels given to fit."
                     )
-                value, index = output.max(dim=1)
-            index = torch.where(torch.isnan(value), -1, index)
+                value, index = output, output.argmax(dim=1)
+            # One sum tells whether there may be a NaN at all; the rows are looked at only then.
+            if not torch.isfinite(value.sum()):
+                lost = torch.isnan(value.reshape(len(rows), -1)).any(dim=1)
+                index = torch.where(lost, -1, index)
         return index.cpu().numpy()
 
     def output(self, rows: torch.Tensor) -> torch.Tensor:

@@ -131,7 +131,8 @@ def votes_of_rows(
 ) -> IntArray:
     """Votes for each class on `n_votes` noisy copies of each row, shape (n_rows, n_classes)."""
     counts = np.zeros((len(X), n_classes), dtype=np.int64)
-    starts = range(0, len(X), max(1, 20_000 // n_votes))
+    share = -(-len(X) // (4 * effective_n_jobs(schedule.n_jobs)))  # so that all workers have some
+    starts = range(0, len(X), max(1, min(20_000 // n_votes, share)))
     step = starts.step
     units = (
         (

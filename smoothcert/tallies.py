@@ -181,9 +181,10 @@ class VoteTally(Tally):
         """
         votes = np.asarray(votes)
         for row, of_row in enumerate(votes):
-            valid = (of_row >= 0) & (of_row < self.counts.shape[1])
-            chosen = of_row if valid.all() else of_row[valid]
-            self.counts[row] += np.bincount(chosen.astype(np.intp, copy=False), minlength=self.counts.shape[1])
+            chosen = of_row.astype(np.intp, copy=False)
+            if chosen.size and (chosen.min() < 0 or chosen.max() >= self.counts.shape[1]):
+                chosen = chosen[(chosen >= 0) & (chosen < self.counts.shape[1])]
+            self.counts[row] += np.bincount(chosen, minlength=self.counts.shape[1])
             self.n[row] += of_row.shape[0]
 
 
