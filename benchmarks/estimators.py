@@ -26,7 +26,8 @@ from smoothcert import DipoleCertifier, FirstOrderCertifier, SecondOrderCertifie
 
 N_SAMPLES = 100_000
 SIGMA = 2.0
-REPEATS = 5
+N_INPUTS = 6
+REPEATS = 3
 
 
 def bare_loop(predict, x, n_samples, block, rng):
@@ -62,16 +63,17 @@ def rates(base, X, y):
     }
     fitted = SmoothedClassifier(base, sigma=SIGMA, n_augment=3, random_state=0).fit(X, y)
     rng = np.random.default_rng(0)
-    x = X[:1]
-    block = best_block(fitted.estimator_.predict, x[0], rng)
-    jobs = {"bare": lambda: bare_loop(fitted.estimator_.predict, x[0], N_SAMPLES, block, rng)}
+    inputs = X[:N_INPUTS]
+    predict = fitted.estimator_.predict
+    block = best_block(predict, inputs[0], rng)
+    jobs = {"bare": lambda: [bare_loop(predict, x, N_SAMPLES, block, rng) for x in inputs]}
     for name, certifier in smoothed.items():
-        jobs[name] = lambda certifier=certifier: fitted.set_params(certifier=certifier).certify(x)
+        jobs[name] = lambda certifier=certifier: fitted.set_params(certifier=certifier).certify(inputs)
     times = {name: [] for name in jobs}
     for _ in range(REPEATS):
         for name, job in jobs.items():
             times[name].append(seconds(job))
-    return block, {name: N_SAMPLES / np.median(values) for name, values in times.items()}
+    return block, {name: N_INPUTS * N_SAMPLES / np.median(values) for name, values in times.items()}
 
 
 def scaling(base, X, y):
@@ -80,7 +82,7 @@ def scaling(base, X, y):
         base, sigma=SIGMA, certifier=FirstOrderCertifier(N_SAMPLES), n_augment=3, random_state=0
     )
     fitted.fit(X, y)
-    inputs = X[:24]
+    inputs = X[:16]
     # One thread for linear algebra in either case: a single worker with two threads would be two workers.
     with parallel_config(backend="loky"), threadpool_limits(1):
         fitted.set_params(n_jobs=2).certify(inputs[:2])  # start the workers
