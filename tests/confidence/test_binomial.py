@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy import stats
+from scipy.special import betainccinv
 
 from smoothcert.confidence import binomial_lower, binomial_upper
 
@@ -37,6 +38,45 @@ def test_agrees_with_scipy_away_from_the_ends():
         interval = stats.binomtest(k, n).proportion_ci(confidence_level=0.998, method="exact")
         np.testing.assert_allclose(binomial_lower(k, n, 0.001), interval.low, rtol=1e-9)
         np.testing.assert_allclose(binomial_upper(k, n, 0.001), interval.high, rtol=1e-9)
+
+
+def miss_tail(n, misses, distance):
+    """Probability of at most so many misses, each of probability `distance`, to 50 digits."""
+    with mp.workdps(50):
+        distance = mpf(float(distance))
+        term = mp.exp(n * mp.log(1 - distance))
+        total = term
+        for j in range(1, misses + 1):
+            term *= mpf(n - j + 1) / j * distance / (1 - distance)
+            total += term
+        return total
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 1e-3, 0.05, 0.4, 0.9])
+@pytest.mark.parametrize(
+    ("n", "misses"),
+    [(10**9, 999), (10**9, 998), (10**9, 50), (10**7, 999), (10**5, 3000), (10**5, 60), (10**5, 400), (5000, 66)],
+)
+def test_large_counts_to_fifty_digits(n, misses, alpha):
+    # A thousand misses less one in 1e9 trials are where the library's inverse of the beta distribution is 8% off.
+    limit = binomial_lower(n - misses, n, alpha)
+    assert miss_tail(n, misses, 1 - limit) <= mpf(alpha)
+    # One minus the limit is known to a rounding of one.
+    nearer = (1 - limit) * (1 - 1e-9) - 3e-16
+    assert miss_tail(n, misses, nearer) >= mpf(alpha)
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 1e-3, 0.05, 0.4, 0.9])
+@pytest.mark.parametrize("n", [100, 5000, 100_000])
+def test_shortcut_for_large_counts_is_as_exact_as_the_inversion(n, alpha):
+    rng = np.random.default_rng(n)
+    k = np.unique(np.concatenate([np.floor(rng.uniform(0.5, 1, 4000) * n), n - np.arange(min(n // 2, 2000))]))
+    k = k[2 * k > n]
+    distance = betainccinv(n - k + 1, k, alpha)
+    excess = (1 - binomial_lower(k, n, alpha) - distance) / distance
+    rounding = 2.3e-16 / distance  # of one minus the limit itself
+    assert np.all(excess + rounding > 0)
+    assert np.all(excess - rounding < 2e-11)
 
 
 def test_ends_are_exact():
