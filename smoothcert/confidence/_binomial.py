@@ -9,6 +9,9 @@ from scipy.special import betainc, betaincc, betainccinv, betaincinv, ndtri
 from .._numerics import SAFETY, last_safe_point
 from .._validation import FloatArray, apply_flat, broadcast, check_counts, check_level
 
+_LARGE = 50_000
+"""Trials from which the normal approximation below is close enough to save time."""
+
 
 def binomial_lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
     """Lower confidence limit of a probability: it is below the truth except with probability `alpha`.
@@ -67,16 +70,21 @@ def _lower(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
     """The limit through its distance from the nearer end, which keeps its relative precision and is moved outwards."""
     limit = np.zeros_like(k)
     many = 2.0 * k > n
+    large = many & (n >= _LARGE)
     few = (k > 0.0) & ~many
     limit[few] = _beta_quantile(k[few], (n - k + 1.0)[few], alpha[few], upper=False) * (1.0 - SAFETY)
-    limit[many] = 1.0 - _distance_from_one(k[many], n[many], alpha[many]) * (1.0 + SAFETY)
+    distance = np.empty_like(k)
+    distance[large] = _distance_of_large(k[large], n[large], alpha[large])
+    many_small = many & ~large
+    distance[many_small] = _beta_quantile((n - k + 1.0)[many_small], k[many_small], alpha[many_small], upper=True)
+    limit[many] = 1.0 - distance[many] * (1.0 + SAFETY)
     return np.maximum(np.nextafter(limit, 0.0), 0.0)
 
 
-def _distance_from_one(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
-    """One minus the lower limit, for many hits.
+def _distance_of_large(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
+    """One minus the lower limit, for large counts with many hits.
 
-    Large counts start from the normal approximation of Peizer and Pratt (1968), which is so close that one step with
+    They start from the normal approximation of Peizer and Pratt (1968), which is so close that one step with
     the exact distribution settles it. Steps that were not tiny are not trusted: there the beta distribution is
     inverted from scratch, which takes three times as long.
     """
