@@ -18,10 +18,10 @@ from ._base import BaseCertifier, check_choice
 GRADIENT_SHARE = 0.2
 """Share of `alpha` for the limit of the gradient norm.
 
-The limit on the probability pays for its share in all inputs, the one on the gradient only where the gradient helps. On
+The limit on the probability pays for its share in all inputs, the one on the gradient only where it helps. On
 250 inputs with the statistics of a 7x7-MNIST network, at 1e5 samples, shares of 0.05 to 0.5 were tried: for the second
-order all lie within 0.08% in mean radius; the second-order dipole gains another 0.05% from 0.2 to 0.4. A fifth was taken
-because it keeps the loss on inputs without any miss at 0.2%.
+order all lie within 0.08% in mean radius; the second-order dipole gains another 0.05% from 0.2 to 0.4. A fifth was
+taken because it keeps the loss on inputs without any miss at 0.2%.
 """
 
 

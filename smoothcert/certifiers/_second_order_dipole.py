@@ -14,7 +14,7 @@ from ._second_order import GRADIENT_SHARE
 
 ONE_HIT_WEIGHT = 0.5
 """How much a pair with one hit counts, next to one with two, when outcomes are ranked. At given gradient the
-certificate depends about as much on the one as on the other, so ranking by the number of hits fits. Of nine weights
+certificate depends about as much on the one as on the other, so ranking by the number of hits fits. Of eight weights
 from 0.4 to 0.75 and the dipole's own ranking, tried on 250 inputs with the statistics of a 7x7-MNIST network, 0.47 and
 0.5 certify most and cannot be told apart."""
 
