@@ -1,0 +1,27 @@
+"""Evidence that adds: the counts and sums a certifier keeps of its samples.
+
+A tally has one entry for each input, along its leading axis. It can be built from plain numbers, from a published log
+say, or filled by ``update(noise, votes)``. ``merge`` adds the evidence of two tallies of the same inputs in any
+order; ``concatenate`` puts different inputs side by side.
+"""
+
+from __future__ import annotations
+
+from ._base import AnyTally as AnyTally
+from ._base import IntArray as IntArray
+from ._base import Tally
+from ._directional import DirectionalPlan, DirectionalTally
+from ._gradients import GradientTally
+from ._pairs import PairTally
+from ._slopes import SlopeTally
+from ._votes import VoteTally
+
+__all__ = [
+    "DirectionalPlan",
+    "DirectionalTally",
+    "GradientTally",
+    "PairTally",
+    "SlopeTally",
+    "Tally",
+    "VoteTally",
+]

@@ -1,0 +1,197 @@
+"""Hits along one direction, and sums of noise across it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._validation import FloatArray
+from ._base import IntArray, Rows, Tally, finite, require, rows_of_counts
+from ._sums import directional_sums, norm_sq_of
+
+
+@dataclass(eq=False)
+class DirectionalPlan(Rows):
+    """What a pilot decides before the estimation begins.
+
+    Attributes
+    ----------
+    edges : tuple of float
+        Inner edges of the bins along the direction, in units of sigma.
+    direction : ndarray of shape (n_rows, n_features)
+        Unit vectors.
+    measured : ndarray of bool, shape (n_rows,)
+        Whether the class is measured along the direction; where it is not, only votes are counted.
+    guesses : ndarray of shape (n_rows, n_bins)
+        Shares of hits to expect.
+    multipliers : ndarray of shape (n_rows, n_cells, n_bins)
+    slopes, across : ndarray of shape (n_rows, n_cells)
+    borders : ndarray of shape (n_rows, n_cells - 1)
+    radius : ndarray of shape (n_rows,)
+        The cells of `smoothcert.bounds`' directional certificate, and the radius they were made for.
+    """
+
+    edges: tuple[float, ...]
+    direction: FloatArray
+    measured: NDArray[np.bool_]
+    guesses: FloatArray
+    multipliers: FloatArray
+    slopes: FloatArray
+    across: FloatArray
+    borders: FloatArray
+    radius: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.measured)
+
+    @classmethod
+    def towards(
+        cls, edges: ArrayLike, direction: ArrayLike, measured: ArrayLike = True, n_cells: int = 1
+    ) -> DirectionalPlan:
+        """A plan that says where to measure, not yet what for: its multipliers are zero."""
+        direction = np.atleast_2d(np.asarray(direction, dtype=np.float64))
+        edges = tuple(float(edge) for edge in np.asarray(edges))
+        rows, bins = len(direction), len(edges) + 1
+        measured = np.array(np.broadcast_to(measured, (rows,)), dtype=bool)
+        empty = np.zeros((rows, n_cells))
+        return cls(
+            edges,
+            direction,
+            measured,
+            np.full((rows, bins), 0.5),
+            np.zeros((rows, n_cells, bins)),
+            empty,
+            empty,
+            empty[:, 1:],
+            np.zeros(rows),
+        )
+
+
+@dataclass(eq=False)
+class DirectionalTally(Tally):
+    """Hits in bins along a direction, and the sums that estimate the gradient across it.
+
+    With noise `Z`, its part `Y` across the direction and hits `f`, the vectors summed are ``Y (f - 1/2)``.
+
+    Parameters
+    ----------
+    hits, n : array-like of int, shape (n_rows,)
+        Votes for the candidate class, and samples drawn.
+    bin_hits, bin_trials : array-like of int, shape (n_rows, n_bins)
+        The same for samples whose component along the direction falls into each bin; zeros where nothing is measured.
+    grad_sum : array-like of shape (n_rows, n_features)
+        Sum of the vectors.
+    grad_sq : array-like of shape (n_rows,)
+        Sum of their squared lengths.
+    plan : DirectionalPlan
+    candidate : array-like of int, shape (n_rows,), optional
+        Class index that counts as a hit in `update`; 1 (or ``True``) if not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smoothcert.tallies import DirectionalPlan, DirectionalTally
+    >>> plan = DirectionalPlan.towards(edges=[-1.0, 0.0, 1.0], direction=[1.0, 0.0])
+    >>> tally = DirectionalTally.empty(plan)
+    >>> noise = np.random.default_rng(0).standard_normal((1, 1000, 2))
+    >>> tally.update(noise, noise[:, :, 0] < 0.5)
+    >>> tally.bin_hits, tally.bin_trials
+    (array([[178, 338, 165,   0]]), array([[178, 338, 330, 154]]))
+    """
+
+    _additive: ClassVar = ("hits", "n", "bin_hits", "bin_trials", "grad_sum", "grad_sq")
+
+    hits: IntArray
+    n: IntArray
+    bin_hits: IntArray
+    bin_trials: IntArray
+    grad_sum: FloatArray
+    grad_sq: FloatArray
+    plan: DirectionalPlan
+    candidate: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        rows, bins = len(self.plan), len(self.plan.edges) + 1
+        self.hits = rows_of_counts("hits", self.hits, rows)
+        self.n = rows_of_counts("n", self.n, rows)
+        require(self.hits <= self.n, "hits must be at most n", self.hits, self.n)
+        for name in ("bin_hits", "bin_trials"):
+            if np.shape(getattr(self, name)) != (rows, bins):
+                raise ValueError(f"{name} must have shape {(rows, bins)}, got {np.shape(getattr(self, name))}.")
+        within = np.all((self.bin_hits >= 0) & (self.bin_hits <= self.bin_trials), axis=1)
+        totals = self.bin_hits.sum(axis=1), self.bin_trials.sum(axis=1)
+        require(within, "bin_hits must be at most bin_trials", *totals)
+        if np.shape(self.grad_sum) != self.plan.direction.shape:
+            raise ValueError(f"grad_sum must have shape {self.plan.direction.shape}, got {np.shape(self.grad_sum)}.")
+        finite("grad_sum", self.grad_sum)
+        finite("grad_sq", self.grad_sq)
+        if self.candidate is not None:
+            self.candidate = rows_of_counts("candidate", self.candidate, rows)
+
+    @classmethod
+    def empty(cls, plan: DirectionalPlan, candidate: ArrayLike | None = None) -> DirectionalTally:
+        """A tally with no samples yet."""
+        rows, bins = len(plan), len(plan.edges) + 1
+        hits, n = np.zeros((2, rows), np.int64)
+        bin_hits, bin_trials = np.zeros((2, rows, bins), np.int64)
+        return cls(hits, n, bin_hits, bin_trials, np.zeros_like(plan.direction), np.zeros(rows), plan, candidate)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+        plan = self.plan
+        return {
+            "hits": self.hits,
+            "n": self.n,
+            "measured": plan.measured,
+            "planned_radius": plan.radius,
+            "direction": plan.direction,
+            "bin_hits": self.bin_hits,
+            "bin_trials": self.bin_trials,
+        }
+
+    def _same(self, other: Any) -> dict[str, Any]:
+        plan = self.plan
+        same = {"edges": plan.edges, "direction": plan.direction, "multipliers": plan.multipliers}
+        return {**super()._same(other), **same, "candidate": self.candidate}
+
+    @property
+    def n_features(self) -> int:
+        """Dimension of the noise."""
+        return self.plan.direction.shape[1]
+
+    @property
+    def norm_sq(self) -> FloatArray:
+        """Unbiased estimate of the squared norm of the gradient across the direction."""
+        return norm_sq_of(self.grad_sum, self.grad_sq, self.bin_trials.sum(axis=1))
+
+    @property
+    def uses_noise(self) -> bool:
+        return bool(np.any(self.plan.measured))
+
+    def update(self, noise: Any, votes: ArrayLike) -> None:
+        """Add votes and the noise they were cast on.
+
+        Parameters
+        ----------
+        noise : array-like, shape (n_rows, n, n_features)
+        votes : array-like of int or bool, shape (n_rows, n)
+            Class index of each vote.
+        """
+        edges = np.asarray(self.plan.edges)
+        for row, of_row in enumerate(np.asarray(votes)):
+            hit = of_row == (1 if self.candidate is None else self.candidate[row])
+            self.hits[row] += np.count_nonzero(hit)
+            self.n[row] += len(hit)
+            if not self.plan.measured[row]:
+                continue
+            along, across, square = directional_sums(noise[row], hit - 0.5, self.plan.direction[row])
+            place = np.searchsorted(edges, along, side="right")
+            self.bin_trials[row] += np.bincount(place, minlength=len(edges) + 1)
+            self.bin_hits[row] += np.bincount(place[hit], minlength=len(edges) + 1)
+            self.grad_sum[row] += across
+            self.grad_sq[row] += square

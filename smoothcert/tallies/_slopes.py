@@ -1,0 +1,81 @@
+"""Sums of input gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._validation import FloatArray
+from ._base import IntArray, Tally, finite, rows_of_counts
+
+# Gradients may be small where the class is far from any other; see the steps of other sums.
+_STEPS = 2.0**34
+
+
+@dataclass(eq=False)
+class SlopeTally(Tally):
+    """Hits, and the sum of the gradients of a differentiable margin at noisy copies of the input.
+
+    Parameters
+    ----------
+    hits, n : array-like of int, shape (n_rows,)
+    slope_sum : array-like of shape (n_rows, n_features)
+    candidate : array-like of int, shape (n_rows,), optional
+        Class index that counts as a hit in `update`; 1 (or ``True``) if not given.
+    """
+
+    _additive: ClassVar = ("hits", "n", "slope_sum")
+
+    hits: IntArray
+    n: IntArray
+    slope_sum: FloatArray
+    candidate: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        rows = len(self.slope_sum)
+        self.hits = rows_of_counts("hits", self.hits, rows)
+        self.n = rows_of_counts("n", self.n, rows)
+        finite("slope_sum", self.slope_sum)
+        if self.candidate is not None:
+            self.candidate = rows_of_counts("candidate", self.candidate, rows)
+
+    @classmethod
+    def empty(cls, n_rows: int, n_features: int, candidate: ArrayLike | None = None) -> SlopeTally:
+        """A tally with no samples yet."""
+        hits, n = np.zeros((2, n_rows), np.int64)
+        return cls(hits, n, np.zeros((n_rows, n_features)), candidate)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+    @property
+    def uses_noise(self) -> bool:
+        return True
+
+    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+        return {"hits": self.hits, "n": self.n}
+
+    def _same(self, other: Any) -> dict[str, Any]:
+        return {**super()._same(other), "features": self.slope_sum.shape[1], "candidate": self.candidate}
+
+    def update(self, noise: Any, votes: ArrayLike) -> None:
+        """Add votes and gradients.
+
+        Parameters
+        ----------
+        noise : array-like, shape (n_rows, n, n_features)
+            Gradients, in place of the noise that other tallies are given.
+        votes : array-like of int or bool, shape (n_rows, n)
+        """
+        for row, of_row in enumerate(np.asarray(votes)):
+            self.hits[row] += np.count_nonzero(of_row == (1 if self.candidate is None else self.candidate[row]))
+            self.n[row] += len(of_row)
+            slopes = noise[row]
+            if isinstance(slopes, np.ndarray):
+                total = slopes.sum(axis=0, dtype=np.float64)
+            else:
+                total = slopes.double().sum(0).cpu().numpy()
+            self.slope_sum[row] += np.rint(total * _STEPS) / _STEPS
