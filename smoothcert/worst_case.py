@@ -142,8 +142,7 @@ def dipole_worst_case(both: float, one_sided: float) -> IntervalClassifier:
     -------
     IntervalClassifier
     """
-    pair = check_pair_probabilities(check_probability("both", both), check_probability("one_sided", one_sided))
-    both, one_sided = _scalar("both", pair[0]), _scalar("one_sided", pair[1])
+    both, one_sided = _pair(both, one_sided)
     half_width = -float(ndtri((1.0 - both) / 2.0))
     return _from_intervals([(-np.inf, float(ndtri(one_sided))), (-half_width, half_width)])
 
@@ -166,9 +165,8 @@ def second_order_dipole_worst_case(
     -------
     IntervalClassifier
     """
-    pair = check_pair_probabilities(check_probability("both", both), check_probability("one_sided", one_sided))
+    both, one_sided = _pair(both, one_sided)
     norm = _scalar("grad_norm", check_grad_norm("grad_norm", grad_norm))
-    both, one_sided = _scalar("both", pair[0]), _scalar("one_sided", pair[1])
     r = float(second_order_dipole_radius(both, one_sided, norm)) if r is None else _scalar("r", check_radius("r", r))
     if norm >= float(density(np.asarray(ndtri(one_sided)))) or both == 0.0 or not 0.0 < r < np.inf:
         return dipole_worst_case(both, one_sided)
@@ -193,6 +191,13 @@ def _from_intervals(intervals: list[tuple[float, float]]) -> IntervalClassifier:
         else:
             joined.append((low, high))
     return IntervalClassifier(tuple(joined))
+
+
+def _pair(both: float, one_sided: float) -> tuple[float, float]:
+    pair = {"both": both, "one_sided": one_sided}
+    numbers = [np.asarray(_scalar(name, check_probability(name, value))) for name, value in pair.items()]
+    checked = check_pair_probabilities(*numbers)
+    return float(checked[0]), float(checked[1])
 
 
 def _scalar(name: str, value: FloatArray) -> float:

@@ -1,12 +1,20 @@
-"""All certifiers the package exports, in all their modes; a new one is tested by existing."""
+"""All certifiers the package exports, in all their modes, and the one that the documentation writes.
+
+A new one is tested by existing.
+"""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
+from hoeffding_certifier import HoeffdingCertifier
+from sklearn.base import clone
 
 import smoothcert
+from smoothcert.bounds._directional_integral import bin_masses
 from smoothcert.certifiers import BaseCertifier
-from smoothcert.tallies import GradientTally, PairTally, VoteTally
+from smoothcert.certifiers._directional_plan import plan_from_pilot
+from smoothcert.tallies import DirectionalPlan, DirectionalTally, GradientTally, PairTally, VoteTally
 
 # Values of the parameters that choose a mode. Those of a certifier not listed here are left at their defaults.
 MODES = {
@@ -22,7 +30,7 @@ def exported_certifiers():
 
 
 def certifiers_in_all_modes():
-    for certifier in exported_certifiers():
+    for certifier in [*exported_certifiers(), HoeffdingCertifier]:
         names = [name for name in certifier().get_params() if name in MODES]
         for values in itertools.product(*(MODES[name] for name in names)):
             yield certifier(**dict(zip(names, values, strict=True)))
@@ -37,11 +45,38 @@ ALL = list(certifiers_in_all_modes())
 IDS = [name(certifier) for certifier in ALL]
 
 
-def sample_tally(certifier, classify, n_classes, n_samples, n_rows, n_features, seed, candidate=0):
+def with_samples(certifier, n_samples):
+    """The certifier with another number of samples, and with no more bins than they can fill."""
+    certifier = clone(certifier).set_params(n_samples=n_samples)
+    if "n_bins" in certifier.get_params():
+        certifier.set_params(n_bins=min(certifier.n_bins, n_samples // 20))
+    certifier.check_params()
+    return certifier
+
+
+def sample_tally(certifier, classify, n_classes, n_samples, n_rows, n_features, seed, candidate=0, n_pilots=None):
     """Evidence of `n_rows` independent runs about one input at the origin; `classify` maps (..., n_features) to class
-    indices."""
+    indices.
+
+    Pilots may be shared by several runs, because promises hold for every pilot, not only on average over them.
+    """
     rng = np.random.default_rng(seed)
-    tally = certifier.new_tally(n_rows, n_features, n_classes, np.full(n_rows, candidate))
+    certifier = with_samples(certifier, n_samples)
+    plan = None
+    n_pilots = n_rows if n_pilots is None else n_pilots
+    for pilot in certifier.pilots(gradients=False):
+        tally = pilot.new_tally(n_pilots, n_features, n_classes, np.full(n_pilots, candidate), plan)
+        if callable(pilot.observes):
+            given = pilot.observes(np.zeros((n_pilots, n_features)), np.full(n_pilots, candidate))
+            tally.update(given[:, None], np.full((n_pilots, 1), -1))
+        else:
+            noise = rng.standard_normal((n_pilots, pilot.n_samples, n_features))
+            tally.update(noise, classify(noise))
+        plan = pilot.plan(tally)
+        n_samples -= pilot.n_samples
+    if plan is not None:
+        plan = plan[np.arange(n_rows) % n_pilots]
+    tally = certifier.new_tally(n_rows, n_features, n_classes, np.full(n_rows, candidate), plan)
     paired = certifier.pairing == "antithetic"
     draws = n_samples // 2 if paired else n_samples
     noise = rng.standard_normal((n_rows, draws, n_features))
@@ -71,4 +106,21 @@ def extreme_tally(certifier, hits, n, n_features):
             sums = {"grad_sum": np.full((1, n_features), 0.1 * one), "grad_sq": np.array([one * n_features / 4.0])}
         one = min(one, pairs - both)
         return PairTally(both, one, pairs, one_plus=one // 2, **sums)
+    if isinstance(tally, DirectionalTally):
+        return extreme_directional_tally(certifier, hits, n, n_features)
     return None
+
+
+def extreme_directional_tally(certifier, hits, n, n_features):
+    """Trials spread over the bins like noise, hits in those farthest left; measured whatever the pilot would say."""
+    edges, direction = certifier._edges, np.eye(1, n_features)
+    ends = np.rint(np.cumsum(bin_masses(edges)) * n).astype(np.int64)
+    trials = np.diff(ends, prepend=0)
+    bin_hits = np.clip(hits - (ends - trials), 0, trials)
+    rest = n * (n_features - 1) / 4
+    counts = [hits], [n], bin_hits[None], trials[None], np.zeros((1, n_features)), np.array([rest])
+    pilot = DirectionalTally(*counts, DirectionalPlan.towards(edges, direction), [0])
+    plan = plan_from_pilot(pilot, n, certifier.alpha, 0.8 * certifier.alpha, 0.2 * certifier.alpha)
+    # No pilot measures where it expects no radius.
+    forced = replace(plan, measured=np.array([True]), radius=np.maximum(plan.radius, 0.02))
+    return replace(pilot, plan=forced)

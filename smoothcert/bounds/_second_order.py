@@ -158,9 +158,9 @@ def second_order_multiclass_radius(
         p=p[..., None],
         grad_norm=grad_norm[..., None],
     )
-    alone = np.asarray(second_order_radius(p_column[..., 0], grad_column[..., 0]))
     if p_rivals.shape[-1] == 0:
-        return np.where(p_column[..., 0] > 0, np.inf, 0.0)[()]
+        return np.where(np.broadcast_to(p, p_rivals.shape[:-1]) > 0, np.inf, 0.0)[()]
+    alone = np.asarray(second_order_radius(p_column[..., 0], grad_column[..., 0]))
     p_rivals = np.minimum(p_rivals, 1.0 - p_column)
     meeting = np.zeros(p_rivals.shape)
     meeting[p_rivals == 0.0] = np.inf  # A class without any mass stays without at every distance.

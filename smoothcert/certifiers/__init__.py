@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ._base import BaseCertifier, Inference
+from ._base import BaseCertifier, Inference, Pilot
 from ._dipole import DipoleCertifier
+from ._directional import DirectionalCertifier
 from ._first_order import FirstOrderCertifier
 from ._second_order import SecondOrderCertifier
 from ._second_order_dipole import SecondOrderDipoleCertifier
@@ -11,8 +12,10 @@ from ._second_order_dipole import SecondOrderDipoleCertifier
 __all__ = [
     "BaseCertifier",
     "DipoleCertifier",
+    "DirectionalCertifier",
     "FirstOrderCertifier",
     "Inference",
+    "Pilot",
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
@@ -37,6 +37,32 @@ class Inference:
     limits: Mapping[str, FloatArray]
 
 
+@dataclass(frozen=True)
+class Pilot:
+    """A look ahead on noise of its own, from which a plan is made before the estimation.
+
+    Attributes
+    ----------
+    n_samples : int
+        How many of the certifier's samples it takes.
+    new_tally : callable
+        Makes an empty tally, called like `BaseCertifier.new_tally` with the plan of the pilot before.
+    plan : callable
+        Turns the tally into plans: something with one entry for each row, that can be indexed by row.
+    observes : {"votes", "gradients"} or callable
+        What the tally is updated with: noise and votes; input gradients and votes; or, when it is a callable of the
+        inputs and candidate labels, the one vector it gives for each row, with a vote for no class.
+    needed : callable, optional
+        Whether a row with a given plan needs this pilot; its samples go to the estimation if not.
+    """
+
+    n_samples: int
+    new_tally: Callable[..., Tally]
+    plan: Callable[[Any], Any]
+    observes: Literal["votes", "gradients"] | Callable[..., Any] = "votes"
+    needed: Callable[[Any], bool] | None = None
+
+
 class BaseCertifier(BaseEstimator, ABC):
     """Base class of all certifiers.
 
@@ -60,19 +86,15 @@ class BaseCertifier(BaseEstimator, ABC):
         self.n_selection = n_selection
         self.alpha = alpha
 
-    @property
-    def n_pilot(self) -> int:
-        """Samples of `n_samples` that go to a pilot on noise of its own, from which a plan is made before the
-        estimation; 0 for none."""
-        return 0
+    def pilots(self, gradients: bool) -> Sequence[Pilot]:
+        """Looks ahead, on samples taken from `n_samples`, one after the other; none by default.
 
-    def new_pilot(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray) -> Tally:
-        """An empty tally for the pilot."""
-        raise NotImplementedError(f"{type(self).__name__} asks for a pilot but makes no tally for it.")
-
-    def plan(self, pilot: Any) -> Sequence[Any]:
-        """What the pilot decides, one plan for each row."""
-        raise NotImplementedError(f"{type(self).__name__} asks for a pilot but makes no plan from it.")
+        Parameters
+        ----------
+        gradients : bool
+            Whether the base can be asked for input gradients.
+        """
+        return ()
 
     @abstractmethod
     def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
@@ -109,8 +131,8 @@ class BaseCertifier(BaseEstimator, ABC):
 
     def check_params(self) -> None:
         """Refuse parameters that make no sense, whenever they were set."""
-        _check_int("n_samples", self.n_samples, 2, "Certificates want about 100_000.")
-        _check_int("n_selection", self.n_selection, 1, "100 are usually enough to find the class.")
+        check_int("n_samples", self.n_samples, 2, "Certificates want about 100_000.")
+        check_int("n_selection", self.n_selection, 1, "100 are usually enough to find the class.")
         if not isinstance(self.alpha, numbers.Real) or isinstance(self.alpha, bool):
             raise ValueError(f"alpha must be a number in (0, 1), got {self.alpha!r}. 0.001 is usual.")
         check_level("alpha", float(self.alpha))
@@ -121,13 +143,8 @@ class BaseCertifier(BaseEstimator, ABC):
             )
 
 
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Require one of a few values."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
-
-
-def _check_int(name: str, value: Any, least: int, cure: str) -> None:
+def check_int(name: str, value: Any, least: int, cure: str) -> None:
+    """Require a whole number."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
         if isinstance(value, float) and value.is_integer():
             cure = f"Write {int(value)}. {cure}"

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import FloatArray
+from .._validation import FloatArray, check_choice
 from ..bounds import dipole_radius
 from ..confidence import binomial_lower, joint_pair_limits
 from ..tallies import IntArray, PairTally
-from ._base import BaseCertifier, check_choice
+from ._base import BaseCertifier
 
 
 class DipoleCertifier(BaseCertifier):

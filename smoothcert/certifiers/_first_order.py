@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._validation import FloatArray
+from .._validation import FloatArray, check_choice
 from ..bounds import first_order_radius
 from ..confidence import binomial_lower, binomial_upper
 from ..tallies import IntArray, VoteTally
-from ._base import BaseCertifier, check_choice
+from ._base import BaseCertifier
 
 
 class FirstOrderCertifier(BaseCertifier):

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from .._numerics import density
-from .._validation import FloatArray
+from .._validation import FloatArray, check_choice
 from ..bounds import second_order_multiclass_radius, second_order_radius
 from ..confidence import binomial_lower, binomial_upper, gradient_norm_upper
 from ..tallies import GradientTally, IntArray
-from ._base import BaseCertifier, check_choice
+from ._base import BaseCertifier
 
 GRADIENT_SHARE = 0.2
 """Share of `alpha` for the limit of the gradient norm.

@@ -8,5 +8,13 @@ from __future__ import annotations
 from ._binomial import binomial_lower, binomial_upper
 from ._gradient import gradient_norm_upper
 from ._pairs import joint_pair_limits
+from ._stratified import StratifiedLimit, stratified_lower
 
-__all__ = ["binomial_lower", "binomial_upper", "gradient_norm_upper", "joint_pair_limits"]
+__all__ = [
+    "StratifiedLimit",
+    "binomial_lower",
+    "binomial_upper",
+    "gradient_norm_upper",
+    "joint_pair_limits",
+    "stratified_lower",
+]

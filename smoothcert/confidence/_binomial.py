@@ -36,7 +36,7 @@ def binomial_lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
     >>> binomial_lower([0, 90, 100], 100, 0.001).round(4)
     array([0.    , 0.7753, 0.9333])
     """
-    return apply_flat(_lower, *_checked(k, n, alpha))
+    return apply_flat(_lower_of_distinct, *_checked(k, n, alpha))
 
 
 def binomial_upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
@@ -64,6 +64,14 @@ def binomial_upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
     """
     k, n, alpha = _checked(k, n, alpha)
     return np.minimum(np.nextafter(1.0 - binomial_lower(n - k, n, alpha), 2.0), 1.0)[()]
+
+
+def _lower_of_distinct(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
+    """Limits, each count solved once: inputs sampled alike often share theirs, all hits above all."""
+    if k.size < 2 or np.any(n != n[0]) or np.any(alpha != alpha[0]):
+        return _lower(k, n, alpha)
+    counts, place = np.unique(k, return_inverse=True)
+    return _lower(counts, np.full_like(counts, n[0]), np.full_like(counts, alpha[0]))[place]
 
 
 def _lower(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._numerics import round_up
-from .._validation import FloatArray, apply_flat, broadcast, check_counts, check_interval, check_level
+from .._validation import FloatArray, apply_flat, broadcast, check_choice, check_counts, check_interval, check_level
 
 VARIANCE_PROXY = 0.403
 """Sub-Gaussian variance proxy of ``Z (f - 1/2)`` in every direction, for every `f` with values in [0, 1].
@@ -73,8 +73,7 @@ def gradient_norm_upper(
     >>> float(gradient_norm_upper(0.2**2, 100_000, 3072, 0.0005, method="paper").round(4))
     1.6654
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
+    check_choice("method", method, METHODS)
     norm_sq, n, n_features, alpha = broadcast(
         norm_sq=check_interval("norm_sq", norm_sq, cure="Give the unbiased estimate of the squared norm."),
         n=check_counts("n", n, least=1),

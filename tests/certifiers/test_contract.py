@@ -57,7 +57,7 @@ def test_certifies_evidence(certifier):
 def test_more_evidence_certifies_more_and_less_risk_certifies_less(certifier):
     few, many = (
         certifier.certify_tally(
-            under_test.sample_tally(certifier, halves, 3, n_samples=n, n_rows=20, n_features=2, seed=1)
+            under_test.sample_tally(certifier, halves, 3, n_samples=n, n_rows=20, n_features=2, seed=1, n_pilots=4)
         ).radius
         for n in (400, 20_000)
     )
@@ -115,9 +115,9 @@ def test_bad_parameters_are_refused_at_use(certifier, parameters, message):
 
 @every_certifier
 def test_odd_samples_are_refused_for_pairs(certifier):
-    odd = clone(certifier).set_params(n_samples=1001)
+    odd = clone(certifier).set_params(n_samples=10_001)
     if certifier.pairing == "antithetic":
-        with pytest.raises(ValueError, match=r"n_samples must be even .* got 1001. Use 1002"):
+        with pytest.raises(ValueError, match=r"n_samples must be even .* got 10001. Use 10002"):
             odd.check_params()
     else:
         odd.check_params()

@@ -55,8 +55,8 @@ def test_radii_above_the_truth_are_rare(certifier, n_features, situation):
     classify, truth = SITUATIONS[situation]
     if situation == "two rivals" and not getattr(certifier, "multiclass", False):
         truth = 0.3  # against one half only the own edge counts
-    repetitions = 1000 if "SecondOrderDipole" in type(certifier).__name__ else 3000
-    tally = under_test.sample_tally(certifier, classify, 3, 200, repetitions, n_features, seed=n_features)
+    repetitions = 1000 if type(certifier).__name__ in ("SecondOrderDipoleCertifier", "DirectionalCertifier") else 3000
+    tally = under_test.sample_tally(certifier, classify, 3, 200, repetitions, n_features, seed=n_features, n_pilots=25)
     radius = clone(certifier).set_params(alpha=ALPHA).certify_tally(tally).radius
     failures = int(np.sum(radius > truth + 1e-12))
     assert failures <= stats.binom.ppf(1 - FALSE_ALARM, repetitions, ALPHA)

@@ -1,0 +1,161 @@
+"""The directional certificate: the class is measured along one direction, and only bounded across it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from .._numerics import SAFETY
+from .._validation import FloatArray, as_float_array, broadcast, check_grad_norm, check_interval, check_probability
+from ._directional_dual import best_multipliers, dual_value
+from ._directional_integral import bin_masses, chord_ends
+from ._directional_radius import cells_radius, plan_cells
+
+_LEAST_ACROSS = 1e-3
+_LEAST_VERTICES = 24
+
+
+def directional_lower_bound(
+    shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike, along: ArrayLike, across: ArrayLike
+) -> FloatArray:
+    """Smallest probability the class can have at a displacement, knowing its shares along one direction.
+
+    Parameters
+    ----------
+    shares : array-like of shape (..., n_bins)
+        Share of hits among noise whose component along the direction falls into each bin.
+    edges : array-like of shape (n_bins - 1,)
+        Inner edges of the bins, rising, in units of sigma; the outer bins are unbounded.
+    grad_norm : array-like of shape (...)
+        Upper limit of the norm of the gradient orthogonal to the direction, times sigma; inf if unknown.
+    along : array-like of shape (...)
+        Displacement along the direction, of either sign.
+    across : array-like of shape (...)
+        Length of the displacement orthogonal to it, at least 0.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The bound for multipliers found by optimisation, rounded down. It holds whatever they are.
+
+    Notes
+    -----
+    For noise `Z` with ``z1 = direction . Z`` and any orthogonal direction with component `z2`, every function `nu` and
+    every ``k >= 0``, the probability is at least
+    ``E[nu(z1) f] - k G + E min(0, exp(x1 z1 + x2 z2 - (x1^2 + x2^2) / 2) - nu(z1) - k z2)``.
+
+    Examples
+    --------
+    A half-space seen along its normal is known completely:
+
+    >>> import numpy as np
+    >>> from scipy.stats import norm
+    >>> from smoothcert.bounds import directional_lower_bound
+    >>> edges = np.linspace(-4, 4, 81)
+    >>> shares = (edges <= 0.8 + 1e-9).astype(float)  # hits left of 0.8
+    >>> shares = np.append(shares, 0.0)
+    >>> bound = directional_lower_bound(shares, edges, 0.0, along=0.5, across=0.5)
+    >>> bool(norm.cdf(0.3) - 1e-3 < bound <= norm.cdf(0.3))
+    True
+    """
+    shares, edges = _checked(shares, edges)
+    grad_norm = check_grad_norm("grad_norm", grad_norm)
+    along = check_interval("along", along, lower=-30.0, upper=30.0, cure="Give a displacement in units of sigma.")
+    across = check_interval("across", across, lower=0.0, upper=30.0, cure="Give a length in units of sigma.")
+    shape = broadcast(shares=shares[..., 0], grad_norm=grad_norm, along=along, across=across)[0].shape
+    misses = np.broadcast_to(1.0 - shares, (*shape, shares.shape[-1]))
+    grad_norm, along = np.broadcast_to(_finite(grad_norm), shape), np.broadcast_to(along, shape)
+    # The best bound falls with `across`, so a slightly larger one is safe and keeps slopes away from zero.
+    away = np.maximum(np.broadcast_to(across, shape), _LEAST_ACROSS)
+    ends = chord_ends(edges, along)
+    multipliers = best_multipliers(ends, misses, grad_norm, away, n_steps=20)
+    value = dual_value(ends, misses, grad_norm, away, multipliers)
+    rounding = SAFETY * (1.0 + np.sum(ends.mass * np.abs(multipliers.nu), axis=-1))
+    return np.clip(value - rounding, 0.0, 1.0)[()]
+
+
+def directional_radius(shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike, n_vertices: int = 96) -> FloatArray:
+    """Radius within which the class keeps more than half of the votes, knowing its shares along one direction.
+
+    Parameters
+    ----------
+    shares : array-like of shape (..., n_bins)
+        Share of hits in each bin.
+    edges : array-like of shape (n_bins - 1,)
+        Inner edges of the bins.
+    grad_norm : array-like of shape (...)
+        Upper limit of the norm of the gradient orthogonal to the direction, times sigma.
+    n_vertices : int, default=96
+        Points tested on the half circle; more of them lose less in between.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Radius in units of sigma, rounded down; 0 where nothing is certified.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smoothcert.bounds import directional_radius
+    >>> edges = np.linspace(-5, 5, 101)
+    >>> shares = np.append(edges <= 0.8 + 1e-9, False).astype(float)  # a half-space, hits left of 0.8
+    >>> bool(0.798 < directional_radius(shares, edges, 0.0) <= 0.8)
+    True
+    """
+    shares, edges = _checked(shares, edges)
+    grad_norm = _finite(check_grad_norm("grad_norm", grad_norm))
+    if not isinstance(n_vertices, int | np.integer) or isinstance(n_vertices, bool) or n_vertices < _LEAST_VERTICES:
+        raise ValueError(f"n_vertices must be an integer of at least {_LEAST_VERTICES}, got {n_vertices!r}.")
+    shape = broadcast(shares=shares[..., 0], grad_norm=grad_norm)[0].shape
+    misses = np.broadcast_to(1.0 - shares, (*shape, shares.shape[-1])).reshape(-1, shares.shape[-1])
+    flat = np.broadcast_to(grad_norm, shape).ravel()
+    found = np.zeros(len(misses))
+    p = 1.0 - misses @ bin_masses(edges)
+    ready = p > 0.5
+    if np.any(ready):
+        found[ready] = _radius(misses[ready], edges, flat[ready], p[ready], int(n_vertices))
+    return (found * (1.0 - SAFETY)).reshape(shape)[()]
+
+
+def _radius(misses: FloatArray, edges: FloatArray, grad_norm: FloatArray, p: FloatArray, n_vertices: int) -> FloatArray:
+    """Multipliers for the distance found last, a new distance, and again; each is valid, the largest is kept."""
+    mass = bin_masses(edges)
+    best = np.zeros(len(misses))
+    guess = np.clip(ndtri(np.minimum(p, 1.0 - 1e-12)), 1e-3, 6.0)
+    start = None
+    for _ in range(4):
+        cells = plan_cells(edges, misses, grad_norm, guess, start=start)
+        value = np.sum(mass * cells.nu * (1.0 - misses[:, None]), axis=-1)
+        radius = cells_radius(edges, cells, value, grad_norm, n_vertices)
+        best = np.maximum(best, radius)
+        if np.all(np.abs(radius - guess) <= 0.003 * guess):
+            break
+        guess, start = np.where(radius > 0.0, radius, guess / 2.0), cells.k
+    return best
+
+
+def _finite(grad_norm: FloatArray) -> FloatArray:
+    """No function with values in [0, 1] has a gradient above phi(0); so that is what an unknown one is."""
+    return np.minimum(grad_norm, 0.3989422804014327)
+
+
+def _checked(shares: ArrayLike, edges: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    edges = as_float_array("edges", edges)
+    if edges.ndim != 1 or edges.size < 1 or not np.all(np.isfinite(edges)) or np.any(np.diff(edges) <= 0.0):
+        raise ValueError(
+            f"edges must be a rising sequence of finite numbers, got {edges!r}. Try np.linspace(-4, 4, 65)."
+        )
+    if edges[0] < -15.0 or edges[-1] > 15.0:
+        raise ValueError(
+            f"edges must lie within 15 units of sigma, where noise has mass, got {edges[0]} to {edges[-1]}. "
+            "Divide by sigma; the outer bins are unbounded anyway."
+        )
+    shares = check_probability("shares", shares)
+    if shares.ndim < 1 or shares.shape[-1] != edges.size + 1:
+        raise ValueError(
+            "shares must have one more entry than edges along the last axis, "
+            f"got shapes {shares.shape} and {edges.shape}. "
+            "The first bin is left of the first edge, the last one right of the last edge."
+        )
+    return shares, edges

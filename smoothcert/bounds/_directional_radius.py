@@ -1,0 +1,245 @@
+"""From multipliers to a radius: every displacement of that length must be covered.
+
+A displacement is (along, across) with ``across >= 0``; the bound does not care which way across. The half circle of
+radius `r` is wrapped in a polygon. The bound is evaluated at its vertices; on an edge of length `l` the smoothed
+probability is at least the linear interpolation minus ``phi(1) l^2 / 4``, because its second derivatives are at most
+``2 phi(1)``; and below an edge it is no smaller, because the best bound falls with `across` at given `along`. Testing
+the circle at bare angles would be unsound.
+
+The axis `along` is cut into cells, each with multipliers of its own. A cell vouches for the edges above it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._numerics import SAFETY, density
+from .._validation import FloatArray
+from ._directional_dual import USUAL_SLOPE, Multipliers, best_multipliers, integral_value
+from ._directional_integral import Ends, bin_masses, chord_ends
+
+BORDERS: FloatArray = np.array(
+    [1.05, 1.03, 1.01, 0.99, 0.97, 0.945, 0.91, 0.865, 0.805, 0.725, 0.625, 0.5, 0.35, 0.15, -0.1, -0.4, -0.75]
+)
+"""Borders of the cells on the axis `along`, in units of the radius they are made for.
+
+Fine on the side the direction points to, coarse behind, and some beyond the radius, which may turn out larger. Near
+the axis the best multipliers follow the likelihood ratio along it closely, so cells there must be narrow.
+"""
+
+N_CELLS = len(BORDERS) + 1
+
+_middle = np.concatenate([[BORDERS[0] + 0.015], (BORDERS[1:] + BORDERS[:-1]) / 2.0, [-0.9]])
+_height = np.sqrt(np.maximum(1.01**2 - np.square(_middle), 0.1**2))
+
+_EDGE_LOSS = float(density(np.asarray(1.0))) / 4.0
+_EVALUATIONS_AT_ONCE = 2**18
+_LARGEST_RADIUS = 30.0
+
+_MARGIN = 1e-5
+"""Probability that may be left over at the radius returned."""
+
+_WATCHED = 0.04
+"""Points with margins this much above the smallest are not expected to become the smallest."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Multipliers for each cell of the axis `along`; leading axis: rows.
+
+    Attributes
+    ----------
+    borders : ndarray of shape (n_rows, n_cells - 1)
+        Falling values of `along` between the cells.
+    nu : ndarray of shape (n_rows, n_cells, n_bins)
+    k : ndarray of shape (n_rows, n_cells)
+        Good slopes, at the displacement the cell was made for.
+    across : ndarray of shape (n_rows, n_cells)
+        That displacement.
+    radius : ndarray of shape (n_rows,)
+        Length of the displacements the cells were made for.
+    """
+
+    borders: FloatArray
+    nu: FloatArray
+    k: FloatArray
+    across: FloatArray
+    radius: FloatArray
+
+
+def plan_cells(
+    edges: FloatArray,
+    misses: FloatArray,
+    grad_norm: FloatArray,
+    radius: FloatArray,
+    ridge: FloatArray | None = None,
+    start: FloatArray | None = None,
+) -> Cells:
+    """Cells with the multipliers that are best at distance `radius`, given shares of misses in the bins."""
+    along, across = radius[:, None] * _middle, radius[:, None] * _height
+    start = across * USUAL_SLOPE if start is None else start
+    nu, k = best_multipliers(
+        chord_ends(edges, along),
+        np.broadcast_to(misses[:, None], (*along.shape, misses.shape[-1])),
+        np.broadcast_to(grad_norm[:, None], along.shape),
+        across,
+        0.0 if ridge is None else ridge,
+        start,
+    )
+    return Cells(radius[:, None] * BORDERS, nu, k, across, radius)
+
+
+def cells_radius(
+    edges: FloatArray,
+    cells: Cells,
+    value: FloatArray,
+    grad_norm: FloatArray,
+    n_vertices: int,
+    threshold: float = 0.5,
+    n_rounds: int = 8,
+) -> FloatArray:
+    """Largest radius found at which all cells pass, 0 if there is none.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_bins - 1,)
+    cells : Cells
+    value : ndarray of shape (n_rows, n_cells)
+        What is known of ``sum mass nu h``: a lower limit.
+    grad_norm : ndarray of shape (n_rows,)
+        Upper limit of the gradient across.
+    """
+    found = np.zeros(len(value))
+    per_row = 2 * cells.nu.shape[-1] * 2 * n_vertices
+    step = max(1, _EVALUATIONS_AT_ONCE // per_row)
+    for first in range(0, len(value), step):
+        rows = slice(first, first + step)
+        part = Cells(cells.borders[rows], cells.nu[rows], cells.k[rows], cells.across[rows], cells.radius[rows])
+        test = _CircleTest(edges, part, value[rows], grad_norm[rows], n_vertices, threshold)
+        found[rows] = _largest_accepted(test, part.radius, n_rounds)
+    return found
+
+
+def _largest_accepted(test: _CircleTest, guess: FloatArray, n_rounds: int) -> FloatArray:
+    """Secant steps on the margin, inside a bracket of accepted and refused radii.
+
+    Each round watches the points with small margins only, then tests all: a radius is accepted when all points pass.
+    """
+    search = _Search(guess)
+    margin = test(search.radius, search.going, watch=True)
+    search.learn(margin, whole=True)
+    for _ in range(n_rounds):
+        for _ in range(4):
+            near = (margin >= 0.0) & (margin < _MARGIN)
+            if np.all(near | ~search.going):
+                break
+            search.advance(search.going & ~near)
+            margin = np.where(search.going, test(search.radius, search.going, everything=False), margin)
+            search.learn(margin, whole=False)
+        margin = np.where(search.going, test(search.radius, search.going, watch=True), margin)
+        search.learn(margin, whole=True)
+        if not np.any(search.going):
+            break
+    return search.low
+
+
+class _Search:
+    """Where the largest accepted radius can be, row by row."""
+
+    def __init__(self, guess: FloatArray) -> None:
+        self.low, self.high = np.zeros_like(guess), np.full_like(guess, _LARGEST_RADIUS)
+        self.radius = np.array(guess)
+        self.slope = np.full_like(guess, -0.35)
+        self.last, self.last_margin = np.zeros_like(guess), np.full_like(guess, np.nan)
+        self.margin = np.zeros_like(guess)
+        self.going = np.ones(len(guess), dtype=bool)
+
+    def learn(self, margin: FloatArray, whole: bool) -> None:
+        """Take in the margins at the current radii; only those over all points can accept."""
+        self.margin = margin
+        going = self.going
+        self.high = np.where(going & (margin < 0.0), np.minimum(self.high, self.radius), self.high)
+        if whole:
+            passed = going & (margin >= 0.0)
+            self.low = np.where(passed, np.maximum(self.low, self.radius), self.low)
+            self.going = going & ~(passed & (margin < _MARGIN)) & (self.high - self.low > 1e-5 * self.high)
+
+    def advance(self, rows: FloatArray) -> None:
+        """A secant step for some rows, or half-way where it would leave the bracket."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            measured = (self.margin - self.last_margin) / (self.radius - self.last)
+        useful = rows & np.isfinite(measured) & (measured < -1e-3)
+        self.slope = np.where(useful, measured, self.slope)
+        self.last = np.where(rows, self.radius, self.last)
+        self.last_margin = np.where(rows, self.margin, self.last_margin)
+        ahead = self.radius - (self.margin - 0.3 * _MARGIN) / self.slope
+        inside = (ahead > self.low) & (ahead < self.high)
+        self.radius = np.where(rows, np.where(inside, ahead, (self.low + self.high) / 2.0), self.radius)
+
+
+class _CircleTest:
+    """Smallest margin over the vertices around a circle; keeps improving its slopes from call to call."""
+
+    def __init__(
+        self,
+        edges: FloatArray,
+        cells: Cells,
+        value: FloatArray,
+        grad_norm: FloatArray,
+        n_vertices: int,
+        threshold: float,
+    ) -> None:
+        self.edges, self.cells, self.value, self.grad_norm = edges, cells, value, grad_norm
+        self.threshold = threshold
+        self.step = np.pi / n_vertices
+        self.angles = np.arange(n_vertices + 1) * self.step
+        # How slopes compare with those proportional to `across`, which are about right.
+        self.log_factor = np.zeros((*value.shape, n_vertices + 1))
+        self.watched = np.ones(self.log_factor.shape, dtype=bool)
+        # Rounding of the sums, which are as large as the multipliers.
+        self.rounding = SAFETY * (1.0 + np.sum(bin_masses(edges) * np.abs(cells.nu), axis=-1))
+
+    def __call__(
+        self, radius: FloatArray, going: FloatArray, everything: bool = True, watch: bool = False
+    ) -> FloatArray:
+        """Margins of circles of these radii for some rows, over all points or over those that are watched; with
+        `watch`, points with margins near the smallest are watched from now on."""
+        outer = radius / np.cos(self.step / 2.0) * (1.0 + SAFETY)
+        along = outer[:, None] * np.cos(self.angles)
+        across = outer[:, None] * np.maximum(np.sin(self.angles), 0.1 * np.sin(self.step / 2.0))
+        tested = self._tested(along) & going[:, None, None]
+        row, cell, vertex = np.nonzero(tested if everything else tested & self.watched)
+        y = across[row, vertex]
+        base = self.cells.k[row, cell] * y / self.cells.across[row, cell]
+        k = base * np.exp(self.log_factor[row, cell, vertex])
+        ends = self._ends(along, row, vertex)
+        integral, by_k, bend = integral_value(ends, y, Multipliers(self.cells.nu[row, cell], k))
+        bound = self.value[row, cell] - k * self.grad_norm[row] + integral - self.rounding[row, cell]
+        # A Newton step uphill in the logarithm, for the next call; whatever the slope is, the bound is valid.
+        step = np.clip((by_k - self.grad_norm[row]) / np.maximum(-bend * k, 1e-9), -0.7, 0.7)
+        factor = self.log_factor[row, cell, vertex] + step
+        self.log_factor[row, cell, vertex] = np.clip(factor, -9.0, 6.0)
+        length = 2.0 * outer * np.sin(self.step / 2.0)
+        margin = bound - self.threshold - (_EDGE_LOSS * np.square(length))[row]
+        smallest = np.full(len(radius), np.inf)
+        np.minimum.at(smallest, row, margin)
+        if watch:
+            self.watched[row, cell, vertex] = margin < smallest[row] + _WATCHED
+        return np.where(np.isnan(smallest), -np.inf, smallest)
+
+    def _tested(self, along: FloatArray) -> FloatArray:
+        """Which cells test which vertices: those on edges that reach over the cell. (n_rows, n_cells, n_vertices)"""
+        borders = self.cells.borders
+        infinite = np.full((len(borders), 1), np.inf)
+        right, left = np.concatenate([infinite, borders], axis=1), np.concatenate([borders, -infinite], axis=1)
+        meets = (along[:, None, :-1] >= left[:, :, None]) & (along[:, None, 1:] <= right[:, :, None])
+        tested = np.zeros((*meets.shape[:2], meets.shape[2] + 1), dtype=bool)
+        tested[..., :-1] |= meets
+        tested[..., 1:] |= meets
+        return tested
+
+    def _ends(self, along: FloatArray, row: FloatArray, vertex: FloatArray) -> Ends:
+        ends = chord_ends(self.edges, along)
+        return Ends(ends.mass, ends.log_w[row, vertex], ends.weight[row, vertex])

@@ -1,0 +1,114 @@
+"""From a pilot to a plan: what to expect along the direction, and with which multipliers to certify.
+
+Whatever is decided here, the certificate is valid; a good plan makes it large.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit, ndtri
+
+from .._validation import FloatArray
+from ..bounds import first_order_radius
+from ..bounds._directional_integral import bin_masses
+from ..bounds._directional_radius import cells_radius, plan_cells
+from ..confidence import binomial_lower, gradient_norm_upper
+from ..tallies import DirectionalPlan, DirectionalTally, IntArray
+
+_DEGREE = 5
+_PRIOR = 100.0
+_VERTICES = 48
+_LEAST_RADIUS, _LARGEST_RADIUS = 0.02, 5.0
+_USUAL_GAIN = 1.06
+_NEAR_ENOUGH = 0.02
+_WORTH_IT = 1.01
+
+
+def expected_shares(edges: FloatArray, hits: IntArray, trials: IntArray) -> FloatArray:
+    """Shares of hits in the bins; never 0 or 1.
+
+    A logistic curve through all bins, a polynomial in its exponent, corrected by each bin's own samples where there
+    are many.
+    """
+    ends = np.concatenate([edges[:1] - 0.4, edges, edges[-1:] + 0.4])
+    centre = (ends[:-1] + ends[1:]) / (2.0 * ends[-1])
+    powers = np.polynomial.legendre.legvander(centre, _DEGREE)
+    curve = _logistic_curve(powers, hits, trials)
+    share = (hits + _PRIOR * curve) / (trials + _PRIOR)
+    least = 0.5 / (trials + _PRIOR)
+    return np.clip(share, least, 1.0 - least)
+
+
+def _logistic_curve(powers: FloatArray, hits: IntArray, trials: IntArray) -> FloatArray:
+    """Shares fitted to counts by a few damped Newton steps with a slight penalty, so that nothing runs away."""
+    total, n = hits.sum(axis=1), trials.sum(axis=1)
+    coefficients = np.zeros((len(hits), powers.shape[1]))
+    coefficients[:, 0] = np.log((total + 0.5) / (n - total + 0.5))
+    penalty = np.diag(np.concatenate([[1e-6], np.full(powers.shape[1] - 1, 0.02)]))
+    for _ in range(12):
+        share = expit(coefficients @ powers.T)
+        gradient = (hits - trials * share) @ powers - coefficients @ penalty
+        weight = trials * share * (1.0 - share)
+        hessian = np.einsum("rb,bi,bj->rij", weight, powers, powers, optimize=True) + penalty
+        step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        longest = np.max(np.abs(step @ powers.T), axis=1, keepdims=True)
+        coefficients += step * np.minimum(1.0, 3.0 / np.maximum(longest, 1e-12))
+    return expit(coefficients @ powers.T)
+
+
+def plan_from_pilot(
+    pilot: DirectionalTally, n_estimation: int, alpha: float, alpha_share: float, alpha_gradient: float
+) -> DirectionalPlan:
+    """The multipliers to certify with, for evidence of `n_estimation` samples.
+
+    They maximise what the pilot's shares would certify, less the width of the confidence limit. Where that promises
+    hardly more than the plain share of votes, nothing is measured.
+    """
+    # One by one: iterations stop when all rows are done, so the last bits would depend on the company.
+    parts = [_plan(pilot[row : row + 1], n_estimation, alpha, alpha_share, alpha_gradient) for row in range(len(pilot))]
+    return DirectionalPlan.concatenate(parts)
+
+
+def _plan(
+    pilot: DirectionalTally, n_estimation: int, alpha: float, alpha_share: float, alpha_gradient: float
+) -> DirectionalPlan:
+    edges = np.asarray(pilot.plan.edges)
+    mass = bin_masses(edges)
+    guesses = expected_shares(edges, pilot.bin_hits, pilot.bin_trials)
+    misses = 1.0 - guesses
+    grad_norm = gradient_across_upper(np.maximum(pilot.norm_sq, 0.0), n_estimation, pilot.n_features, alpha_gradient)
+    width = np.sqrt(-2.0 * np.log(alpha_share) / n_estimation)
+    variance = guesses * misses
+    p = guesses @ mass
+    lower = p - width * np.sqrt(p * (1.0 - p))
+    guess = np.clip(_USUAL_GAIN * ndtri(np.clip(lower, 0.5, 1.0 - 1e-9)), _LEAST_RADIUS, _LARGEST_RADIUS)
+    # A first plan for a guessed radius; a second one, if that was far off, for the radius that the first one promises.
+    ridge = width * variance / np.sqrt(variance @ mass)[:, None]
+    cells = plan_cells(edges, misses, grad_norm, guess, ridge[:, None])
+    spread = np.sqrt(np.sum(mass * np.square(cells.nu) * variance[:, None], axis=-1))
+    value = np.sum(mass * cells.nu * guesses[:, None], axis=-1) - width * spread
+    radius = cells_radius(edges, cells, value, grad_norm, _VERTICES, n_rounds=3)
+    ahead = np.maximum(np.where(radius > 0.0, radius, guess), _LEAST_RADIUS)
+    if np.any(np.abs(ahead - guess) > _NEAR_ENOUGH * guess):
+        ridge = width * variance[:, None] / np.maximum(spread, 1e-6)[..., None]
+        cells = plan_cells(edges, misses, grad_norm, ahead, ridge, start=cells.k)
+    plain = first_order_radius(binomial_lower(np.rint(p * n_estimation), n_estimation, alpha))
+    return replace(
+        pilot.plan,
+        measured=pilot.plan.measured & (radius > _WORTH_IT * plain),
+        guesses=guesses,
+        multipliers=cells.nu,
+        slopes=cells.k,
+        across=cells.across,
+        borders=cells.borders,
+        radius=np.maximum(radius, plain),
+    )
+
+
+def gradient_across_upper(norm_sq: FloatArray, n: FloatArray | int, n_features: int, alpha: float) -> FloatArray:
+    """Upper limit of the gradient across one direction; there is none in one dimension."""
+    if n_features == 1:
+        return np.zeros_like(norm_sq)
+    return np.minimum(gradient_norm_upper(norm_sq, n, n_features - 1, alpha), 0.39894228040143276)
