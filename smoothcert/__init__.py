@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from . import bounds, confidence, metrics, tallies, worst_case
+from . import bounds, confidence, datasets, metrics, plotting, tallies, worst_case
 from ._certificates import Certificates
+from ._journal_view import read_journal
 from ._smoothed import SmoothedClassifier
 from ._walk import certify
-from .certifiers import DipoleCertifier, FirstOrderCertifier, SecondOrderCertifier, SecondOrderDipoleCertifier
+from .certifiers import (
+    DipoleCertifier,
+    DirectionalCertifier,
+    FirstOrderCertifier,
+    SecondOrderCertifier,
+    SecondOrderDipoleCertifier,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Certificates",
     "DipoleCertifier",
+    "DirectionalCertifier",
     "FirstOrderCertifier",
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
@@ -21,7 +29,10 @@ __all__ = [
     "bounds",
     "certify",
     "confidence",
+    "datasets",
     "metrics",
+    "plotting",
+    "read_journal",
     "tallies",
     "worst_case",
 ]

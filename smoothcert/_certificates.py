@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from decimal import ROUND_DOWN, ROUND_UP, Context
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._validation import FloatArray
+from ._validation import FloatArray, as_float_array
 
 if TYPE_CHECKING:
     import pandas
@@ -59,7 +60,7 @@ class Certificates:
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "prediction", _frozen(np.atleast_1d(self.prediction)))
-        put(self, "radius", _frozen(np.atleast_1d(np.asarray(self.radius, dtype=np.float64))))
+        put(self, "radius", _frozen(np.atleast_1d(as_float_array("radius", self.radius))))
         put(self, "abstained", _frozen(np.atleast_1d(np.asarray(self.abstained, dtype=bool))))
         for name in ("limits", "counts"):
             frozen = {key: _frozen(np.asarray(value)) for key, value in getattr(self, name).items()}
@@ -193,11 +194,13 @@ class Certificates:
             columns["p_A_asymmetric_bar"] = [round_digits(v, 6) for v in limits["one_sided"]]
         elif "hits" in counts:
             columns["raw_count"] = [str(v) for v in counts["hits"]]
-            columns["p_A_bar"] = [round_digits(v, 6) for v in limits["p"]]
+            if "p" in limits:  # some certificates are about more than one share
+                columns["p_A_bar"] = [round_digits(v, 6) for v in limits["p"]]
         if "norm_sq" in counts and "grad_norm" in limits:
             raw = counts["norm_sq"]
             columns["raw_grad_norm"] = [f"{np.sign(v) * np.sqrt(abs(v)) / sigma:.6g}" for v in raw]
-            columns["grad_norm_bound"] = [round_digits(v / sigma, 6, up=True) for v in limits["grad_norm"]]
+            bound = np.nextafter(limits["grad_norm"] / sigma, np.inf)
+            columns["grad_norm_bound"] = [round_digits(v, 6, up=True) for v in bound]
         return columns
 
     def _columns(self) -> dict[str, Any]:
@@ -211,25 +214,17 @@ class Certificates:
     def save(self, path: str | Path) -> None:
         """Write to one compressed file, without pickle. Labels must be numbers, booleans or strings."""
         arrays: dict[str, NDArray[Any]] = {"radius": self.radius, "abstained": self.abstained}
-        prediction = self.prediction
-        if prediction.dtype == object:
-            if not all(isinstance(label, str) for label in prediction):
-                kinds = sorted({type(label).__name__ for label in prediction})
-                raise ValueError(
-                    f"Labels must be of one plain type to be saved, got {kinds}. Use numbers or strings as labels."
-                )
-            prediction = prediction.astype(str)
-        arrays["prediction"] = prediction
+        arrays["prediction"], is_object = plain_labels(self.prediction)
         for group, values in (("limits", self.limits), ("counts", self.counts)):
             arrays.update({f"{group}/{name}": value for name, value in values.items()})
         about = {
             "format": FORMAT,
             "space": self.space,
             "provenance": dict(self.provenance),
-            "object": self.prediction.dtype == object,
+            "object": is_object,
         }
         with Path(path).open("wb") as file:
-            np.savez_compressed(file, about=np.array(json.dumps(about, default=_plain)), **arrays)  # type: ignore[arg-type]
+            np.savez_compressed(file, about=np.array(json.dumps(about, default=plain_value)), **arrays)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | Path) -> Certificates:
@@ -287,11 +282,16 @@ class Certificates:
                 round_digits(self.radius[i], 4),
                 "yes" if self.abstained[i] else "",
             ]
-            cells += [f"{self.limits[name][i]:.4g}" for name in names[3:]]
+            cells += [round_digits(self.limits[name][i], 4, up=is_upper_limit(name)) for name in names[3:]]
             body.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
         more = f"<p>... {len(self) - 10} more</p>" if len(self) > 10 else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         return f"<p>{html.escape(self._headline())}</p>{table}{more}"
+
+
+def is_upper_limit(name: str) -> bool:
+    """Whether a confidence limit is one from above: gradients and rivals are, the class itself is not."""
+    return name.startswith("grad_norm") or name.endswith("_rivals")
 
 
 def round_digits(value: float, digits: int, up: bool = False) -> str:
@@ -299,13 +299,8 @@ def round_digits(value: float, digits: int, up: bool = False) -> str:
     value = float(value)
     if value == 0.0 or not np.isfinite(value):
         return f"{value:.1f}" if value == 0.0 else str(value)
-    text = f"{value:.{digits}g}"
-    unit = 10.0 ** (int(np.floor(np.log10(abs(value)))) - digits + 1)
-    if not up and float(text) > value:
-        text = f"{float(text) - unit:.{digits}g}"
-    elif up and float(text) < value:
-        text = f"{float(text) + unit:.{digits}g}"
-    return text
+    rounded = Context(prec=digits, rounding=ROUND_UP if up else ROUND_DOWN).create_decimal(repr(value))
+    return f"{float(rounded):.{digits}g}"
 
 
 def _settings(certificates: Certificates) -> dict[str, Any]:
@@ -318,7 +313,20 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """What stands in a text file for a value that JSON does not know."""
     if isinstance(value, np.generic):
         return value.item()
     return repr(value)
+
+
+def plain_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+    """Labels that can be stored without pickle, and whether they were objects before."""
+    if labels.dtype != object:
+        return labels, False
+    if not all(isinstance(label, str) for label in labels):
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(
+            f"Labels must be of one plain type to be saved, got {kinds}. Use numbers or strings as labels."
+        )
+    return labels.astype(str), True

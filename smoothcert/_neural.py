@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,21 @@ from numpy.typing import NDArray
 from skorch import NeuralNetBinaryClassifier
 
 from ._validation import FloatArray
+
+_SOFTNESS = 0.5
+"""Margins are divided by this before the sigmoid whose gradients are averaged: soft enough that many samples have a
+say, hard enough that it is about votes."""
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The order of sums, and so the last bits of gradients, depends on the number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class TorchArrays:
@@ -71,6 +88,11 @@ class NeuralVoter:
         self.__dict__.update(state)
         self._prepare()
 
+    def content(self) -> tuple[Any, ...]:
+        """All that votes and noise depend on; neither history nor optimiser do."""
+        threshold = float(self.net.threshold) if self.binary else None
+        return ("torch", self.arrays.device.type, type(self.net).__qualname__, threshold, self.net.module_)
+
     def vote(self, rows: torch.Tensor) -> NDArray[np.intp]:
         """Index of the class each row is voted into, -1 for none."""
         with torch.inference_mode():
@@ -92,6 +114,31 @@ class NeuralVoter:
                 lost = torch.isnan(value.reshape(len(rows), -1)).any(dim=1)
                 index = torch.where(lost, -1, index)
         return index.cpu().numpy()
+
+    def differentiable(self, row: FloatArray) -> bool:
+        """Whether input gradients can be had; some modules compute without a graph."""
+        rows = self.arrays.row(row).reshape(1, *row.shape)
+        try:
+            self.vote_with_slopes(rows, 0)
+        except (RuntimeError, NotImplementedError):
+            return False
+        return True
+
+    def vote_with_slopes(self, rows: torch.Tensor, candidate: int) -> tuple[NDArray[np.intp], torch.Tensor]:
+        """Votes, and the gradients of the candidate's softened margin by the rows."""
+        votes = self.vote(rows)
+        with _one_thread(), torch.enable_grad():
+            rows = rows.detach().clone().requires_grad_(True)
+            output = self.output(rows)
+            if self.binary:
+                logit = output.reshape(len(rows)) - float(np.log(self.net.threshold / (1.0 - self.net.threshold)))
+                margin = logit if candidate == 1 else -logit
+            else:
+                rivals = output.clone()
+                rivals[:, candidate] = -torch.inf
+                margin = output[:, candidate] - rivals.max(dim=1).values
+            (slopes,) = torch.autograd.grad(torch.sigmoid(margin / _SOFTNESS).sum(), rows)
+        return votes, torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
 
     def output(self, rows: torch.Tensor) -> torch.Tensor:
         """What the net says about rows, in evaluation mode."""

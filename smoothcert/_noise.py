@@ -21,6 +21,12 @@ from ._validation import FloatArray
 VOTE, SELECTION, PILOT, ESTIMATION = range(4)
 """Stages; each has its own noise."""
 
+
+def pilot_stage(number: int) -> int:
+    """Stage of a certifier's pilots, the first of which is `PILOT`."""
+    return PILOT if number == 0 else ESTIMATION + number
+
+
 _BLOCK_NUMBERS = 2**20
 _MOST_ROWS, _LEAST_ROWS = 2048, 128
 

@@ -1,24 +1,29 @@
 """The engine: rows in, tallies out.
 
-Work is cut into units, each a run of noise blocks for one row, whose tallies are merged as they come back. Since
-merging is exact in any order, neither the cut nor the backend shows in the result. The engine knows three stages,
-selection, an optional pilot, and estimation, and nothing about certificates.
+Work is cut into units, each a run of noise blocks for one row, whose tallies are merged in a ledger as they come back.
+Since merging is exact in any order, neither the cut nor the backend shows in the result. The engine knows stages,
+selection, pilots, and estimation, and nothing about certificates.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from ._noise import ESTIMATION, PILOT, SELECTION, block_rows, block_seed, block_slices
+from ._ledger import Ledger, Span, cut, draws_in, gaps
+from ._noise import SELECTION, block_rows, block_seed, block_slices
+from ._schedule import Schedule, Unit
 from ._sharing import Shared
+from ._stages import Look, follow_stages
 from ._validation import FloatArray
 from .tallies import IntArray, Tally, VoteTally
 
@@ -32,6 +37,10 @@ class Voter(Protocol):
     arrays: Any
 
     def vote(self, rows: Any) -> NDArray[np.intp]: ...
+
+    def differentiable(self, row: Any) -> bool: ...
+
+    def vote_with_slopes(self, rows: Any, candidate: int) -> tuple[NDArray[np.intp], Any]: ...
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,27 @@ class Sampler:
                 tally.update(noise[None, low:high] if tally.uses_noise else None, votes[None, ..., low:high])
         return tally
 
+    def tally_slopes(
+        self, row: FloatArray, key: int, stage: int, n_draws: int, blocks: tuple[int, int], tally: Tally
+    ) -> Tally:
+        """Fill an empty tally of one row with votes and gradients of the candidate's margin, in units of sigma.
+
+        Always one block at a time: gradients are real numbers, which differ in the last bits between batches of
+        different sizes.
+        """
+        size = block_rows(row.size)
+        arrays = self.voter.arrays
+        x = arrays.row(row)
+        candidate = int(tally.candidate[0])  # type: ignore[attr-defined]
+        for block, n in block_slices(n_draws, size, *blocks):
+            rows = arrays.empty(n, x)
+            arrays.standard_normal(block_seed(self.entropy, stage, key, block), rows)
+            arrays.scale(rows, self.sigma, rows)
+            rows += x
+            votes, slopes = self.voter.vote_with_slopes(rows.reshape(-1, *row.shape), candidate)
+            tally.update(self.sigma * slopes.reshape(1, n, -1), votes[None])
+        return tally
+
     def _vote(self, rows: Any, batch: int) -> NDArray[np.intp]:
         parts = -(-len(rows) // batch)
         if parts == 1:
@@ -96,138 +126,146 @@ class Sampler:
         return np.concatenate([self.voter.vote(rows[i : i + even]) for i in range(0, len(rows), even)])
 
 
-Unit = tuple[int, Callable[..., Any], tuple[Any, ...]]
-"""A piece of work: its number of samples, a function, and its arguments."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How work is run: in how many processes, and who is told of progress."""
-
-    n_jobs: int | None = None
-    progress: Callable[[int], Any] = field(default=lambda samples: None)
-
-    def run(self, units: Iterable[Unit], several: bool = True) -> Iterator[Any]:
-        """Results of all units as they become ready, in any order; units are made as they are needed."""
-        if effective_n_jobs(self.n_jobs) == 1 or not several:
-            for samples, function, arguments in units:
-                result = function(*arguments)
-                self.progress(samples)
-                yield result
-            return
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator_unordered", pre_dispatch="3*n_jobs")
-        tasks = (delayed(_with_samples)(samples, function, arguments) for samples, function, arguments in units)
-        for samples, result in parallel(tasks):
-            self.progress(samples)
-            yield result
-
-
-def _with_samples(samples: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[int, Any]:
-    return samples, function(*arguments)
-
-
 def votes_of_rows(
-    sampler: Shared, schedule: Schedule, X: FloatArray, keys: Sequence[int], stage: int, n_votes: int, n_classes: int
-) -> IntArray:
-    """Votes for each class on `n_votes` noisy copies of each row, shape (n_rows, n_classes)."""
-    counts = np.zeros((len(X), n_classes), dtype=np.int64)
-    share = -(-len(X) // (4 * effective_n_jobs(schedule.n_jobs)))  # so that all workers have some
-    starts = range(0, len(X), max(1, min(20_000 // n_votes, share)))
-    step = starts.step
-    units = (
-        (
-            min(step, len(X) - i) * n_votes,
-            _vote_rows,
-            (sampler, X[i : i + step], keys[i : i + step], i, stage, n_votes, n_classes),
-        )
-        for i in starts
-    )
-    for first, part in schedule.run(units, several=len(starts) > 1):
-        counts[first : first + len(part)] = part
-    return counts
-
-
-def _vote_rows(
-    sampler: Shared, X: FloatArray, keys: Sequence[int], first: int, stage: int, n_votes: int, n_classes: int
-) -> tuple[int, IntArray]:
-    blocks = (0, -(-n_votes // block_rows(X[0].size)))
-    tallies = [
-        sampler.get().tally(row, key, stage, n_votes, blocks, VoteTally.empty(1, n_classes), paired=False)
-        for row, key in zip(X, keys, strict=True)
-    ]
-    return first, VoteTally.concatenate(tallies).counts
-
-
-def sample_evidence(
-    sampler: Shared, schedule: Schedule, certifier: Any, X: FloatArray, keys: Sequence[int], n_classes: int
-) -> tuple[IntArray, Tally]:
-    """Candidate class of each row, and the evidence the certifier asked for."""
-    chosen = votes_of_rows(sampler, schedule, X, keys, SELECTION, certifier.n_selection, n_classes)
-    candidate = np.argmax(chosen, axis=1)
-    plans: Sequence[Any] = [None] * len(X)
-    if certifier.n_pilot:
-        pilot = _tally_rows(sampler, schedule, X, keys, PILOT, certifier.n_pilot, certifier, n_classes, candidate, None)
-        plans = certifier.plan(pilot)
-    draws = certifier.n_samples - certifier.n_pilot
-    evidence = _tally_rows(sampler, schedule, X, keys, ESTIMATION, draws, certifier, n_classes, candidate, plans)
-    return candidate, evidence
-
-
-def _tally_rows(
     sampler: Shared,
     schedule: Schedule,
     X: FloatArray,
     keys: Sequence[int],
     stage: int,
-    n_samples: int,
-    certifier: Any,
+    n_votes: int,
     n_classes: int,
-    candidate: IntArray,
-    plans: Sequence[Any] | None,
-) -> Tally:
-    paired = certifier.pairing == "antithetic"
-    n_draws = n_samples // 2 if paired else n_samples
-    n_features = X[0].size
-    size = block_rows(n_features)
-    n_blocks = -(-n_draws // size)
-    evaluations = 2 if paired else 1
-
-    def empty(row: int) -> Tally:
-        arguments = (1, n_features, n_classes, candidate[row : row + 1])
-        return certifier.new_pilot(*arguments) if plans is None else certifier.new_tally(*arguments, plan=plans[row])
-
-    def unit(row: int, first: int, last: int) -> Unit:
-        samples = evaluations * (min(last * size, n_draws) - first * size)
-        return (
-            samples,
-            _tally_unit,
-            (sampler, X[row], keys[row], row, stage, n_draws, (first, last), empty(row), paired),
-        )
-
-    found: list[Tally | None] = [None] * len(X)
-
-    def add(row: int, tally: Tally) -> None:
-        known = found[row]
-        found[row] = tally if known is None else known.merge(tally)
-
-    # The first block is counted here and timed, to cut the rest into units of a sensible length.
-    start = time.perf_counter()
-    samples, function, arguments = unit(0, 0, 1)
-    add(*function(*arguments))
-    schedule.progress(samples)
-    seconds = time.perf_counter() - start
-    workers = effective_n_jobs(schedule.n_jobs)
-    fair = -(-n_blocks * len(X) // (4 * workers)) if workers > 1 else n_blocks
-    blocks = max(1, min(n_blocks, fair, int(_UNIT_SECONDS / max(seconds, 1e-6))))
+    ledger: Ledger | None = None,
+) -> IntArray:
+    """Votes for each class on `n_votes` noisy copies of each row, shape (n_rows, n_classes)."""
+    counts = np.zeros((len(X), n_classes), dtype=np.int64)
+    blocks = (0, -(-n_votes // block_rows(X[0].size)))
+    rest = list(range(len(X)))
+    if ledger is not None:
+        rest = []
+        for row in range(len(X)):
+            known = ledger.entry(stage, row, VoteTally.empty(1, n_classes))
+            if known is None:
+                rest.append(row)
+            else:
+                counts[row] = cast(VoteTally, known.tally).counts[0]
+        schedule.progress(n_votes * (len(X) - len(rest)))
+    share = -(-len(rest) // (4 * effective_n_jobs(schedule.n_jobs)))  # so that all workers have some
+    step = max(1, min(20_000 // n_votes, share))
+    parts = [rest[i : i + step] for i in range(0, len(rest), step)]
     units = (
-        unit(row, first, min(first + blocks, n_blocks))
-        for row in range(len(X))
-        for first in range(0 if row else 1, n_blocks, blocks)
+        (
+            len(rows) * n_votes,
+            _vote_rows,
+            (sampler, X[rows], [keys[row] for row in rows], rows, stage, n_votes, blocks, n_classes),
+        )
+        for rows in parts
     )
-    for row, tally in schedule.run(units):
-        add(row, tally)
-    whole = [tally for tally in found if tally is not None]
-    return type(whole[0]).concatenate(whole)
+    with closing(schedule.run(units, several=len(parts) > 1)) as results:
+        for rows, tallies in results:
+            for row, tally in zip(rows, tallies, strict=True):
+                counts[row] = tally.counts[0]
+                if ledger is not None:
+                    ledger.add(stage, row, blocks, tally)
+    return counts
+
+
+def _vote_rows(
+    sampler: Shared,
+    X: FloatArray,
+    keys: Sequence[int],
+    rows: Sequence[int],
+    stage: int,
+    n_votes: int,
+    blocks: Span,
+    n_classes: int,
+) -> tuple[Sequence[int], list[Tally]]:
+    tallies = [
+        sampler.get().tally(row, key, stage, n_votes, blocks, VoteTally.empty(1, n_classes), paired=False)
+        for row, key in zip(X, keys, strict=True)
+    ]
+    return rows, tallies
+
+
+def sample_evidence(
+    sampler: Shared,
+    schedule: Schedule,
+    certifier: Any,
+    X: FloatArray,
+    keys: Sequence[int],
+    classes: NDArray[Any],
+    ledger: Ledger | None = None,
+) -> tuple[IntArray, Tally]:
+    """Candidate class of each row, and the evidence the certifier asked for; what the ledger knows already is not
+    sampled again."""
+    ledger = Ledger() if ledger is None else ledger
+    n_classes = len(classes)
+    chosen = votes_of_rows(sampler, schedule, X, keys, SELECTION, certifier.n_selection, n_classes, ledger)
+    candidate = np.argmax(chosen, axis=1)
+
+    def collect(look: Look, rows: Sequence[int]) -> tuple[Sequence[int], Tally]:
+        if callable(look.observes):
+            _enter_given(look, rows, X, classes[candidate], ledger)
+        else:
+            _sample_rows(sampler, schedule, X, keys, look, rows, ledger)
+        entries = [ledger.entry(look.stage, row, look.empty(row)) for row in rows]
+        whole = [entry.tally for entry in entries if entry is not None]
+        return rows, type(whole[0]).concatenate(whole)
+
+    gradients = sampler.get().voter.differentiable(X[0])
+    _, evidence = follow_stages(certifier, gradients, candidate, X[0].size, n_classes, collect)
+    assert evidence is not None
+    return candidate, evidence
+
+
+def _enter_given(look: Look, rows: Sequence[int], X: FloatArray, labels: NDArray[Any], ledger: Ledger) -> None:
+    """Enter what a function of the inputs says, as if it were one draw."""
+    new = [row for row in rows if not ledger.spans(look.stage, row)]
+    if not new:
+        return
+    for row, vector in zip(new, look.observes(X[new], labels[new]), strict=True):
+        tally = look.empty(row)
+        tally.update(np.reshape(vector, (1, 1, -1)), np.full((1, 1), -1))
+        ledger.add(look.stage, row, (0, 1), tally)
+
+
+def _sample_rows(
+    sampler: Shared,
+    schedule: Schedule,
+    X: FloatArray,
+    keys: Sequence[int],
+    look: Look,
+    rows: Sequence[int],
+    ledger: Ledger,
+) -> None:
+    """Enter all evidence of a stage that the ledger does not have yet."""
+    block, stage, sides = block_rows(X[0].size), look.stage, look.sides
+
+    def unit(row: int, span: Span) -> Unit:
+        n_draws = look.draws(row)
+        asked = (stage, n_draws, span, look.empty(row), sides == 2, look.observes == "gradients")
+        return sides * draws_in([span], block, n_draws), _tally_unit, (sampler, X[row], keys[row], row, *asked)
+
+    missing = {row: gaps(ledger.spans(stage, row), -(-look.draws(row) // block)) for row in rows}
+    left = sum(draws_in(spans, block, look.draws(row)) for row, spans in missing.items())
+    schedule.progress(sides * (sum(map(look.draws, rows)) - left))
+    missing = {row: spans for row, spans in missing.items() if spans}
+    if missing:
+        # The first block is counted here and timed, to cut the rest into units of a sensible length.
+        row, spans = next(iter(missing.items()))
+        first, last = spans[0]
+        missing[row] = [(first + 1, last), *spans[1:]]
+        start = time.perf_counter()
+        samples, function, arguments = unit(row, (first, first + 1))
+        ledger.add(stage, *function(*arguments))
+        schedule.progress(samples)
+        seconds = time.perf_counter() - start
+        workers = effective_n_jobs(schedule.n_jobs)
+        fair = -(-left // (16 * workers * block)) if workers > 1 else left
+        length = max(1, min(fair, int(_UNIT_SECONDS / max(seconds, 1e-6))))
+        units = (unit(row, span) for row, spans in missing.items() for span in cut(spans, length))
+        with closing(schedule.run(units)) as results:
+            for found in results:
+                ledger.add(stage, *found)
 
 
 def _tally_unit(
@@ -237,8 +275,11 @@ def _tally_unit(
     index: int,
     stage: int,
     n_draws: int,
-    blocks: tuple[int, int],
+    blocks: Span,
     tally: Tally,
     paired: bool,
-) -> tuple[int, Tally]:
-    return index, sampler.get().tally(row, key, stage, n_draws, blocks, tally, paired)
+    slopes: bool,
+) -> tuple[int, Span, Tally]:
+    at_hand = sampler.get()
+    fill = at_hand.tally_slopes if slopes else partial(at_hand.tally, paired=paired)
+    return index, blocks, fill(row, key, stage, n_draws, blocks, tally)

@@ -1,7 +1,8 @@
 """Sending an object to each worker process once, however many tasks use it.
 
-Worker processes on this machine read it from a temporary file and remember it. Threads share it as it is, and cluster
-backends have ways of their own, so there the object simply travels with its tasks.
+Worker processes on this machine read it from a temporary file and remember it. Threads share it as it is. Dask keeps a
+copy in every worker, which tasks name and do not carry; a worker that comes later takes its copy from another. With
+other cluster backends the object travels with its tasks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 import joblib
 from joblib.parallel import get_active_backend
@@ -20,17 +23,20 @@ try:
 except ImportError:  # older versions of joblib bring it along
     from joblib.externals import cloudpickle
 
+_DASK = "DaskDistributedBackend"
 _LOCAL_PROCESSES = ("LokyBackend", "MultiprocessingBackend")
 
 _remembered: dict[str, Any] = {}
+_unpacking = Lock()
 
 
 class Shared:
     """Stands for an object in tasks; ``get`` gives the object."""
 
-    def __init__(self, value: Any, path: str | None) -> None:
+    def __init__(self, value: Any, path: str | None = None, future: Any = None) -> None:
         self._value = value
         self._path = path
+        self._future = future
 
     def get(self) -> Any:
         if self._value is None and self._path is not None:
@@ -42,15 +48,41 @@ class Shared:
         return self._value
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_value": None if self._path else self._value, "_path": self._path}
+        return {"_value": None if self._path else self._value, "_path": self._path, "_future": None}
+
+
+class Packed:
+    """Stands for an object in the workers of a cluster: bytes, unpacked once in each process however often they are
+    copied."""
+
+    def __init__(self, value: Any) -> None:
+        self._token = uuid4().hex
+        self._content = cloudpickle.dumps(value)
+
+    def get(self) -> Any:
+        with _unpacking:
+            if self._token not in _remembered:
+                _remembered.clear()
+                _remembered[self._token] = cloudpickle.loads(self._content)
+            return _remembered[self._token]
+
+
+def sendable(argument: Any) -> Any:
+    """What a task is given in place of an argument: Dask puts the object in the place of its future."""
+    future = argument._future if isinstance(argument, Shared) else None
+    return argument if future is None else future
 
 
 @contextmanager
 def shared(value: Any, n_jobs: int | None) -> Iterator[Shared]:
     """Make an object ready to be used by tasks of the active joblib backend."""
     backend, _ = get_active_backend()
-    if joblib.effective_n_jobs(n_jobs) == 1 or type(backend).__name__ not in _LOCAL_PROCESSES:
-        yield Shared(value, None)
+    kind = type(backend).__name__
+    if joblib.effective_n_jobs(n_jobs) == 1 or kind not in (*_LOCAL_PROCESSES, _DASK):
+        yield Shared(value)
+        return
+    if kind == _DASK:
+        yield Shared(value, future=backend.client.scatter(Packed(value), broadcast=True, hash=False))
         return
     handle, path = tempfile.mkstemp(prefix="smoothcert-", suffix=".pickle")
     try:

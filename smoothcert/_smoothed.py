@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ._certificates import Certificates
+from ._issue import issue, unit_of_radius
+from ._journal import Journal, Placed, describe_run
+from ._ledger import Ledger
 from ._noise import VOTE, entropy_of, row_key
 from ._progress import progress_bar
-from ._sampling import Sampler, Schedule, sample_evidence, votes_of_rows
+from ._sampling import Sampler, sample_evidence, votes_of_rows
+from ._schedule import Schedule
 from ._sharing import shared
-from ._validation import FloatArray
+from ._validation import FloatArray, check_choice
 from ._voting import is_neural, voter_for
-from .certifiers import BaseCertifier, SecondOrderDipoleCertifier
+from .certifiers import BaseCertifier, DirectionalCertifier
 from .tallies import IntArray
 from .training._augmentation import fit_in_passes, fit_on_replicas
 
@@ -42,7 +47,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     sigma : float, default=0.25
         Standard deviation of the noise, in the units of `X`. Larger noise certifies further and classifies worse.
     certifier : certifier, default=None
-        What proves the radii, for example `DipoleCertifier()`. None means `SecondOrderDipoleCertifier()`.
+        What proves the radii, for example `DipoleCertifier()`. None means `DirectionalCertifier()`.
     n_augment : int, default=10
         Noisy copies of the training data. 0 trains on the data as they are.
     augmentation : {"replicate", "passes"}, default="replicate"
@@ -72,7 +77,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Labels.
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features seen in `fit`, if `X` had names.
 
     Examples
@@ -230,13 +235,19 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         counts = self._votes(X)
         return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
-    def certify(self, X: Any) -> Certificates:
+    def certify(self, X: Any, journal: Any = None) -> Certificates:
         """Predict, and prove how far each prediction holds.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, ...)
             Inputs. A single one must be given as one row.
+        journal : path-like, default=None
+            File in which progress is kept. A call that was stopped, by an interrupt, a kill or a loss of power, is
+            continued by the same call, with the same certificates to the last bit as if it had not been stopped;
+            other processes, backends and batch sizes are welcome, another model, certifier or `X` is refused. With
+            ``random_state=None`` the seed is drawn once and kept in the file. `smoothcert.read_journal` shows how far
+            it is.
 
         Returns
         -------
@@ -245,31 +256,49 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X = self._ready(X)
         certifier = self._certifier()
         started = time.perf_counter()
-        sampler = self._sampler()
-        total = len(X) * (certifier.n_selection + certifier.n_samples)
-        with progress_bar(self.verbose, total, "certify") as advance, shared(sampler, self.n_jobs) as at_hand:
-            schedule = Schedule(self.n_jobs, advance)
-            candidate, tally = sample_evidence(at_hand, schedule, certifier, X, self._keys(X), len(self.classes_))
-        inference = certifier.certify_tally(tally)
-        proved = inference.radius > 0.0
-        # One rounding in the product, one step back.
-        radius = np.where(proved, np.nextafter(inference.radius * self.sigma, 0.0), 0.0)
+        sigma, keys = float(self.sigma), self._keys(X)
+        unit = unit_of_radius(sigma, X.dtype)
+        voter = voter_for(self.estimator_, self.classes_)
+        entropy = entropy_of(self.random_state)
         from . import __version__
 
         provenance = {
-            "sigma": float(self.sigma),
+            "sigma": sigma,
             "alpha": float(certifier.alpha),
             "n_samples": int(certifier.n_samples),
             "n_selection": int(certifier.n_selection),
             "certifier": repr(certifier),
             "certifier_params": certifier.get_params(),
-            "seed": sampler.entropy,
             "version": __version__,
-            "seconds": time.perf_counter() - started,
         }
-        return Certificates(
-            self.classes_[candidate], radius, ~proved, inference.limits, tally.counts_by_name(), provenance
-        )
+        total = len(X) * (certifier.n_selection + certifier.n_samples)
+        book: AbstractContextManager[Ledger] = nullcontext(Ledger(entropy))
+        if journal is not None:
+            journal, space = journal if isinstance(journal, Placed) else (journal, "input")
+            seeded = self.random_state is not None
+            content = voter.content()
+            run = describe_run(
+                content,
+                self.classes_,
+                certifier,
+                voter.differentiable(X[0]),
+                sigma,
+                X,
+                keys,
+                entropy,
+                seeded,
+                space,
+                provenance,
+                unit,
+            )
+            book = Journal(journal, run)
+        with book as ledger:
+            sampler = Sampler(voter, sigma, ledger.seed, self.batch_size)
+            with progress_bar(self.verbose, total, "certify") as advance, shared(sampler, self.n_jobs) as at_hand:
+                schedule = Schedule(self.n_jobs, advance)
+                candidate, tally = sample_evidence(at_hand, schedule, certifier, X, keys, self.classes_, ledger)
+        provenance |= {"seed": ledger.seed, "seconds": ledger.seconds + time.perf_counter() - started}
+        return issue(certifier, candidate, tally, unit, self.classes_, provenance)
 
     def _votes(self, X: Any) -> IntArray:
         X = self._ready(X)
@@ -290,7 +319,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return [row_key(row) for row in X]
 
     def _certifier(self) -> BaseCertifier:
-        return SecondOrderDipoleCertifier() if self.certifier is None else self.certifier
+        return DirectionalCertifier() if self.certifier is None else self.certifier
 
     def _ready(self, X: Any) -> FloatArray:
         """Everything that must hold before votes are cast: parameters may have been set after `fit`."""
@@ -342,8 +371,13 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"n_jobs must be None or a non-zero integer, got {self.n_jobs!r}. -1 uses all cores.")
         if not isinstance(self.verbose, numbers.Integral):
             raise ValueError(f"verbose must be an integer, got {self.verbose!r}. 1 shows progress, 0 does not.")
-        if self.augmentation not in ("replicate", "passes"):
-            raise ValueError(f"augmentation must be 'replicate' or 'passes', got {self.augmentation!r}.")
+        check_choice("augmentation", self.augmentation, ("replicate", "passes"))
+        if self.abstain_label is not None and (
+            not np.isscalar(self.abstain_label) or self.abstain_label != self.abstain_label
+        ):
+            raise ValueError(
+                f"abstain_label must be None or a single label, got {self.abstain_label!r}. Use a number or a text."
+            )
         if self.augmentation == "passes" and not hasattr(self.estimator, "partial_fit"):
             raise TypeError(
                 f"estimator must have partial_fit for augmentation='passes', got {self.estimator!r}. "

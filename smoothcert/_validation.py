@@ -102,6 +102,10 @@ def check_counts(name: str, value: ArrayLike, least: int = 0) -> FloatArray:
         raise ValueError(
             f"{name} must be whole, got {_first_bad(array, fractional)}. Give counts, not shares; multiply by n."
         )
+    if np.any(array > 2.0**53):
+        raise ValueError(
+            f"{name} must be at most 2^53, got {_first_bad(array, array > 2.0**53)}. Larger counts are not exact."
+        )
     return array
 
 
@@ -116,6 +120,12 @@ def check_level(name: str, value: ArrayLike) -> FloatArray:
         upper_open=True,
         cure="It is the probability of a wrong limit; 0.001 is usual.",
     )
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Require one of a few values."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
 
 
 def _first_bad(array: FloatArray, bad: NDArray[np.bool_]) -> str:

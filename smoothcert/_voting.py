@@ -43,6 +43,17 @@ class LabelVoter:
         self.estimator = estimator
         self.classes = classes
 
+    def content(self) -> tuple[Any, ...]:
+        """All that votes and noise depend on."""
+        return ("numpy", self.estimator, self.classes)
+
+    def differentiable(self, row: FloatArray) -> bool:
+        """Labels have no gradient."""
+        return False
+
+    def vote_with_slopes(self, rows: FloatArray, candidate: int) -> tuple[NDArray[np.intp], FloatArray]:
+        raise NotImplementedError("Labels have no gradient.")
+
     def vote(self, rows: FloatArray) -> NDArray[np.intp]:
         """Index of the class each row is voted into."""
         labels = np.asarray(self.estimator.predict(rows))

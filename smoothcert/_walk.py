@@ -18,10 +18,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ._certificates import Certificates
+from ._journal import Placed
 from ._smoothed import SmoothedClassifier
 
 
-def certify(estimator: Any, X: Any) -> Certificates:
+def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
     """Certify with a `SmoothedClassifier` that may sit inside a pipeline, a search or a frozen estimator.
 
     Parameters
@@ -31,6 +32,8 @@ def certify(estimator: Any, X: Any) -> Certificates:
         ``best_estimator_``; a `FrozenEstimator`.
     X : array-like
         Inputs of `estimator`.
+    journal : path-like, default=None
+        File in which progress is kept, see `SmoothedClassifier.certify`.
 
     Returns
     -------
@@ -55,18 +58,22 @@ def certify(estimator: Any, X: Any) -> Certificates:
     >>> certify(pipeline, X[:2]).space
     'input'
     """
+    return _walk(estimator, X, journal, "input")
+
+
+def _walk(estimator: Any, X: Any, journal: Any, space: str) -> Certificates:
     if isinstance(estimator, SmoothedClassifier):
-        return estimator.certify(X)
+        return estimator.certify(X) if journal is None else estimator.certify(X, journal=Placed(journal, space))
     if isinstance(estimator, Pipeline):
         check_is_fitted(estimator)
-        return _through_pipeline(estimator, X)
+        return _through_pipeline(estimator, X, journal, space)
     if isinstance(estimator, FrozenEstimator):
-        return certify(estimator.estimator, X)
+        return _walk(estimator.estimator, X, journal, space)
     if isinstance(estimator, BaseSearchCV):
         if estimator.refit is False:
             raise ValueError("A search must have refit its best estimator to certify, got refit=False. Set refit=True.")
         check_is_fitted(estimator, "best_estimator_")
-        return certify(estimator.best_estimator_, X)
+        return _walk(estimator.best_estimator_, X, journal, space)
     name = type(estimator).__name__
     cure = f"Wrap the classifier itself: SmoothedClassifier({name}(...))." if hasattr(estimator, "predict") else ""
     raise TypeError(
@@ -75,24 +82,24 @@ def certify(estimator: Any, X: Any) -> Certificates:
     )
 
 
-def _through_pipeline(pipeline: Pipeline, X: Any) -> Certificates:
+def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str) -> Certificates:
     factor: float | None = 1.0
-    last = "input"
+    last = space
     for name, step in pipeline.steps[:-1]:
         if step is None or step == "passthrough":
             continue
         X = step.transform(X)
         own = largest_stretch(step)
-        factor = None if own is None or factor is None else factor * own
+        factor = None if own is None or factor is None else _product_up(factor, own)
         last = f"the output of {name}"
-    certificates = certify(pipeline.steps[-1][1], X)
+    certificates = _walk(pipeline.steps[-1][1], X, journal, last)
     if certificates.space != "input" or factor is None:
         space = last if certificates.space == "input" else certificates.space
         return replace(certificates, space=space)
     if factor == 1.0:
         return certificates
-    radius = np.nextafter(certificates.radius / np.nextafter(factor, np.inf), 0.0)
-    return replace(certificates, radius=np.where(certificates.abstained, 0.0, np.maximum(radius, 0.0)))
+    radius = np.nextafter(certificates.radius / factor, 0.0)
+    return replace(certificates, radius=radius, abstained=radius == 0.0)
 
 
 def largest_stretch(step: Any) -> float | None:
@@ -103,26 +110,40 @@ def largest_stretch(step: Any) -> float | None:
     return float(rule(step))
 
 
+def _product_up(a: float, b: float) -> float:
+    return a * b if 1.0 in (a, b) else float(np.nextafter(a * b, np.inf))
+
+
+def _spectral_norm(matrix: Any) -> float:
+    """Largest singular value, not below the true one: the error of its computation is a few roundings for each row
+    and column."""
+    wide = np.asarray(matrix, dtype=np.float64)
+    return float(np.linalg.norm(wide, 2)) * (1.0 + 4.0 * sum(wide.shape) * np.finfo(np.float64).eps)
+
+
 def _pca(step: Any) -> float:
     # Rows of an orthogonal projection; whitening divides each by its standard deviation.
-    singular = np.linalg.norm(step.components_, 2)
+    rows = np.asarray(step.components_, dtype=np.float64)
     if step.whiten:
-        singular = np.linalg.norm(step.components_ / np.sqrt(np.maximum(step.explained_variance_, 1e-300))[:, None], 2)
-    return max(float(singular), 1.0) if not step.whiten else float(singular)
+        rows = rows / np.sqrt(np.maximum(step.explained_variance_, 1e-300, dtype=np.float64))[:, None]
+    return _spectral_norm(rows)
 
 
 def _divided_by_scale(step: Any) -> float:
-    return 1.0 if step.scale_ is None else float(np.max(1.0 / np.abs(step.scale_)))
+    if step.scale_ is None:
+        return 1.0
+    least = float(np.min(np.abs(np.asarray(step.scale_, dtype=np.float64))))
+    return 1.0 if least == 1.0 else float(np.nextafter(1.0 / least, np.inf))
 
 
 def _multiplied_by_scale(step: Any) -> float:
-    return float(np.max(np.abs(step.scale_)))
+    return float(np.max(np.abs(np.asarray(step.scale_, dtype=np.float64))))
 
 
 _STRETCH: dict[str, Callable[[Any], Any]] = {
     "PCA": _pca,
     "IncrementalPCA": _pca,
-    "TruncatedSVD": lambda step: np.linalg.norm(step.components_, 2),
+    "TruncatedSVD": lambda step: _spectral_norm(step.components_),
     "StandardScaler": _divided_by_scale,
     "RobustScaler": _divided_by_scale,
     "MaxAbsScaler": _divided_by_scale,

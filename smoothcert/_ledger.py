@@ -1,0 +1,88 @@
+"""Which blocks of noise have been counted, and what they add up to.
+
+A span ``(first, last)`` stands for blocks from `first` up to, not including, `last`. Since tallies merge exactly in any
+order, spans and the merged tally are all there is to know about work done, however it was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from .tallies import Tally
+
+Span = tuple[int, int]
+
+
+def with_span(spans: Sequence[Span], new: Span) -> tuple[Span, ...]:
+    """Disjoint spans in order, neighbours joined, with one more."""
+    joined: list[Span] = []
+    for first, last in sorted([*spans, new]):
+        if joined and first < joined[-1][1]:
+            raise ValueError(
+                f"Blocks must be counted once, got block {first} twice. Evidence counted twice proves nothing."
+            )
+        if joined and first == joined[-1][1]:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return tuple(joined)
+
+
+def gaps(spans: Sequence[Span], n_blocks: int) -> list[Span]:
+    """What is missing of all blocks."""
+    edges = [0, *(edge for span in spans for edge in span), n_blocks]
+    return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
+
+
+def cut(spans: Iterable[Span], length: int) -> Iterator[Span]:
+    """Spans cut into pieces of at most so many blocks."""
+    for first, last in spans:
+        for start in range(first, last, length):
+            yield start, min(start + length, last)
+
+
+def draws_in(spans: Iterable[Span], block: int, n_draws: int) -> int:
+    """Draws of noise in spans of blocks of a given size, the last of which may be short."""
+    return sum(min(last * block, n_draws) - first * block for first, last in spans)
+
+
+class Entry(NamedTuple):
+    """Evidence about one row in one stage."""
+
+    spans: tuple[Span, ...]
+    tally: Tally
+
+
+class Ledger:
+    """Evidence so far, by stage and row.
+
+    Attributes
+    ----------
+    seed : int
+        Seed of the noise.
+    seconds : float
+        Time spent on the run before this call.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.seconds = 0.0
+        self._entries: dict[tuple[int, int], Entry] = {}
+
+    def spans(self, stage: int, row: int) -> tuple[Span, ...]:
+        """Blocks of a row that have been counted."""
+        known = self._entries.get((stage, row))
+        return () if known is None else known.spans
+
+    def entry(self, stage: int, row: int, like: Tally) -> Entry | None:
+        """Evidence about a row, in a tally like the one given; None if there is none."""
+        return self._entries.get((stage, row))
+
+    def add(self, stage: int, row: int, span: Span, tally: Tally) -> None:
+        """Enter the evidence of a span of blocks."""
+        known = self.entry(stage, row, tally)
+        if known is None:
+            self._entries[stage, row] = Entry((span,), tally)
+        else:
+            self._entries[stage, row] = Entry(with_span(known.spans, span), known.tally.merge(tally))

@@ -1,0 +1,72 @@
+"""Units of work, run one after the other or by workers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
+
+from ._sharing import sendable
+
+Unit = tuple[int, Callable[..., Any], tuple[Any, ...]]
+"""A piece of work: its number of samples, a function, and its arguments."""
+
+# Units for each worker in a round, where a backend gives results back in rounds only.
+_ROUND = 4
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How work is run: in how many processes, and who is told of progress."""
+
+    n_jobs: int | None = None
+    progress: Callable[[int], Any] = field(default=lambda samples: None)
+
+    def run(self, units: Iterable[Unit], several: bool = True) -> Generator[Any, None, None]:
+        """Results of all units as they become ready, in any order; units are made as they are needed.
+
+        Close the iterator when leaving it early: that stops the workers.
+        """
+        workers = effective_n_jobs(self.n_jobs)
+        if workers == 1 or not several:
+            for samples, function, arguments in units:
+                result = function(*arguments)
+                self.progress(samples)
+                yield result
+            return
+        tasks = (
+            delayed(_with_samples)(samples, function, tuple(sendable(argument) for argument in arguments))
+            for samples, function, arguments in units
+        )
+        with closing(_results(tasks, self.n_jobs, workers)) as results:
+            for samples, result in results:
+                self.progress(samples)
+                yield result
+
+
+def _results(tasks: Iterator[Any], n_jobs: int | None, workers: int) -> Generator[Any, None, None]:
+    backend, _ = get_active_backend()
+    if getattr(backend, "supports_return_generator", False):
+        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="3*n_jobs", batch_size=1)(tasks)
+        try:
+            for result in results:  # noqa: UP028 ("yield from" would close it before warnings are off)
+                yield result
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # joblib warns of unused results; whoever leaves early knows
+                results.close()
+        return
+    # Some backends (multiprocessing, Ray, Spark) give everything back at once. Rounds keep progress and journal alive.
+    with Parallel(n_jobs=n_jobs) as parallel:
+        while some := list(islice(tasks, _ROUND * workers)):
+            yield from parallel(some)
+
+
+def _with_samples(samples: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[int, Any]:
+    return samples, function(*arguments)
