@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._gain import PAPER_EDGES, certificate_gain, gain_histogram
 from ._scorers import CertifiedScorer, make_certified_scorer
 from ._scores import (
     abstention_rate,
@@ -11,10 +12,13 @@ from ._scores import (
 )
 
 __all__ = [
+    "PAPER_EDGES",
     "CertifiedScorer",
     "abstention_rate",
     "average_certified_radius",
+    "certificate_gain",
     "certified_accuracy_curve",
     "certified_accuracy_score",
+    "gain_histogram",
     "make_certified_scorer",
 ]

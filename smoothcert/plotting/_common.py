@@ -1,0 +1,84 @@
+"""What the displays share: axes to draw on, and certificates of one estimator by several certifiers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from .._certificates import Certificates
+from .._smoothed import SmoothedClassifier
+from .._walk import certify
+from ..certifiers import BaseCertifier, FirstOrderCertifier
+
+
+def axes_for(ax: Any) -> Any:
+    """The axes given, or new ones."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("Plotting needs matplotlib; install smoothcert[plot].") from error
+    return plt.subplots()[1] if ax is None else ax
+
+
+def certify_with(estimator: Any, X: Any, certifier: BaseCertifier) -> Certificates:
+    """Certify by another certifier than the estimator's own, and leave the estimator as it is."""
+    return certify(_replaced(estimator, certifier), X)
+
+
+def baseline_for(estimator: Any) -> FirstOrderCertifier:
+    """The first-order certifier with as many samples, and the same error probability, as the estimator's own."""
+    own = _smoothed_in(estimator).certifier
+    shared = {} if own is None else {name: getattr(own, name) for name in ("n_samples", "n_selection", "alpha")}
+    return FirstOrderCertifier(**shared)
+
+
+def named(value: Any, name: str | None, default: str | None) -> dict[str | None, Any]:
+    """A mapping of names to things as it is; a single thing under the name given."""
+    if isinstance(value, Mapping):
+        if not value:
+            raise ValueError("A mapping must hold at least one item, got none. There is nothing to draw.")
+        return dict(value)
+    return {default if name is None else name: value}
+
+
+def certifier_name(certificates: Certificates) -> str | None:
+    """The class of the certifier, as a short name of a curve."""
+    made_by = certificates.provenance.get("certifier")
+    return None if made_by is None else str(made_by).partition("(")[0]
+
+
+def _replaced(estimator: Any, certifier: BaseCertifier) -> Any:
+    if isinstance(estimator, BaseSearchCV):
+        check_is_fitted(estimator, "best_estimator_")
+        return _replaced(estimator.best_estimator_, certifier)
+    if isinstance(estimator, FrozenEstimator):
+        return _replaced(estimator.estimator, certifier)
+    twin = copy.copy(estimator)
+    if isinstance(estimator, SmoothedClassifier):
+        twin.certifier = certifier
+    elif isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        twin.steps = [*estimator.steps[:-1], (name, _replaced(last, certifier))]
+    return twin
+
+
+def _smoothed_in(estimator: Any) -> SmoothedClassifier:
+    if isinstance(estimator, BaseSearchCV):
+        check_is_fitted(estimator, "best_estimator_")
+        return _smoothed_in(estimator.best_estimator_)
+    if isinstance(estimator, FrozenEstimator):
+        return _smoothed_in(estimator.estimator)
+    if isinstance(estimator, Pipeline):
+        return _smoothed_in(estimator.steps[-1][1])
+    if not isinstance(estimator, SmoothedClassifier):
+        raise TypeError(
+            f"estimator must be or end in a SmoothedClassifier, got {type(estimator).__name__}. "
+            "Wrap the classifier: SmoothedClassifier(classifier)."
+        )
+    return estimator
