@@ -11,7 +11,7 @@ def test_import_loads_no_heavy_library():
     # joblib.
     code = (
         "import sys, joblib, sklearn.base; before = set(sys.modules);"
-        "import smoothcert, smoothcert.bounds, smoothcert.worst_case, smoothcert.metrics;"
+        "import smoothcert, smoothcert.bounds, smoothcert.worst_case, smoothcert.metrics, smoothcert.plotting;"
         f"print([name for name in {HEAVY!r} if name in set(sys.modules) - before])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

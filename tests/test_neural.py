@@ -20,6 +20,7 @@ from torch import nn  # noqa: E402
 
 from smoothcert import (  # noqa: E402
     DipoleCertifier,
+    DirectionalCertifier,
     FirstOrderCertifier,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
@@ -29,7 +30,13 @@ from smoothcert.metrics import make_certified_scorer  # noqa: E402
 
 IMAGES, DIGITS = load_digits(return_X_y=True)
 IMAGES = (IMAGES / 16).astype(np.float32)
-CERTIFIERS = [FirstOrderCertifier, SecondOrderCertifier, DipoleCertifier, SecondOrderDipoleCertifier]
+CERTIFIERS = [
+    FirstOrderCertifier,
+    SecondOrderCertifier,
+    DipoleCertifier,
+    SecondOrderDipoleCertifier,
+    DirectionalCertifier,
+]
 
 
 class Linear(nn.Module):
@@ -301,3 +308,28 @@ CHECKED = NeuralNetClassifier(
 )
 def test_scikit_learn_estimator_checks(estimator, check):
     check(clone(estimator))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_compiled_nets_train_with_the_same_noise_and_certify_alike():
+    """Compilation without code generation: what is tested is that noise reaches a module wrapped by torch.compile."""
+
+    def fitted(**settings):
+        torch.manual_seed(0)
+        net = NeuralNetClassifier(
+            Linear(), criterion=nn.CrossEntropyLoss, max_epochs=2, lr=0.1, train_split=None, verbose=0, **settings
+        )
+        clf = SmoothedClassifier(net, sigma=0.5, certifier=FirstOrderCertifier(2000), random_state=0)
+        return clf.fit(IMAGES[:300], DIGITS[:300])
+
+    plain, compiled = fitted(), fitted(compile=True, compile__backend="eager")
+    assert type(compiled.estimator_.module_).__name__ == "OptimizedModule"
+    weights = [dict(m.estimator_.module_.named_parameters()).values() for m in (plain, compiled)]
+    for a, b in zip(*weights, strict=True):
+        torch.testing.assert_close(a, b)
+    quiet = clone(compiled).set_params(sigma=1e-6).fit(IMAGES[:300], DIGITS[:300])
+    assert not torch.allclose(next(iter(weights[1])), next(quiet.estimator_.module_.parameters()))
+    alone = compiled.certify(IMAGES[:4])
+    np.testing.assert_array_equal(plain.certify(IMAGES[:4]).prediction, alone.prediction)
+    with parallel_config(backend="loky", n_jobs=2):
+        np.testing.assert_array_equal(compiled.certify(IMAGES[:4]).radius, alone.radius)

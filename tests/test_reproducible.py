@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from smoothcert import (
     DipoleCertifier,
+    DirectionalCertifier,
     FirstOrderCertifier,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
@@ -18,7 +19,13 @@ from smoothcert._noise import ESTIMATION, SELECTION, NumpyArrays, block_rows, bl
 
 X, Y = load_iris(return_X_y=True)
 INPUTS = X[::25]
-CERTIFIERS = [FirstOrderCertifier, SecondOrderCertifier, DipoleCertifier, SecondOrderDipoleCertifier]
+CERTIFIERS = [
+    FirstOrderCertifier,
+    SecondOrderCertifier,
+    DipoleCertifier,
+    SecondOrderDipoleCertifier,
+    DirectionalCertifier,
+]
 
 
 def model(certifier=SecondOrderDipoleCertifier, **parameters):
@@ -52,12 +59,13 @@ def test_batch_sizes(batch_size):
         assert_same(model(certifier, batch_size=batch_size).certify(INPUTS), model(certifier).certify(INPUTS))
 
 
-def test_order_and_company_of_rows():
-    reference = model().certify(INPUTS)
+@pytest.mark.parametrize("certifier", CERTIFIERS)
+def test_order_and_company_of_rows(certifier):
+    reference = model(certifier).certify(INPUTS)
     order = np.random.default_rng(0).permutation(len(INPUTS))
-    assert_same(model().certify(INPUTS[order]), reference[order])
-    assert_same(model().certify(INPUTS[2:4]), reference[2:4])
-    assert_same(model().certify(np.concatenate([INPUTS, INPUTS[:1]]))[-1], reference[0])
+    assert_same(model(certifier).certify(INPUTS[order]), reference[order])
+    assert_same(model(certifier).certify(INPUTS[2:4]), reference[2:4])
+    assert_same(model(certifier).certify(np.concatenate([INPUTS, INPUTS[:1]]))[-1], reference[0])
 
 
 def test_predict_agrees_with_itself_in_any_company():

@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from smoothcert import (
     Certificates,
     DipoleCertifier,
+    DirectionalCertifier,
     FirstOrderCertifier,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
@@ -53,7 +54,13 @@ def fixed(certifier, sigma=0.5, **edges):
     return model.fit(np.zeros((2, 3)), [0, 1])
 
 
-CERTIFIERS = [FirstOrderCertifier, SecondOrderCertifier, DipoleCertifier, SecondOrderDipoleCertifier]
+CERTIFIERS = [
+    FirstOrderCertifier,
+    SecondOrderCertifier,
+    DipoleCertifier,
+    SecondOrderDipoleCertifier,
+    DirectionalCertifier,
+]
 
 
 @pytest.mark.parametrize("certifier", CERTIFIERS)
@@ -367,6 +374,15 @@ def test_other_misuse_is_refused(method):
             getattr(broken, method)(X)
 
 
+def test_the_default_is_the_directional_certifier():
+    clf = fixed(None)
+    certificates = clf.certify(np.zeros((1, 3)))
+    assert clf.certifier is None
+    assert certificates.provenance["certifier"] == repr(DirectionalCertifier())
+    named = fixed(DirectionalCertifier()).certify(np.zeros((1, 3)))
+    np.testing.assert_array_equal(certificates.radius, named.radius)
+
+
 def test_the_default_certifier_must_be_named_to_be_changed():
     with pytest.raises(ValueError, match=r"certifier must be set before certifier__alpha, got None"):
         SmoothedClassifier(LogisticRegression()).set_params(certifier__alpha=0.1)
@@ -389,21 +405,23 @@ def test_one_class_is_refused():
 def test_cheap_and_expensive_stages_of_a_certifier_are_obeyed():
     """A certifier with a pilot gets a tally of its own noise, makes plans from it, and its tallies are built with
     them."""
+    from smoothcert.certifiers import Pilot
     from smoothcert.tallies import VoteTally
 
     plans = []
 
     class Piloted(FirstOrderCertifier):
-        @property
-        def n_pilot(self):
-            return 300
+        def pilots(self, gradients):
+            assert not gradients
 
-        def new_pilot(self, n_rows, n_features, n_classes, candidate):
-            return VoteTally.empty(n_rows, n_classes, candidate)
+            def empty(n_rows, n_features, n_classes, candidate, plan):
+                return VoteTally.empty(n_rows, n_classes, candidate)
 
-        def plan(self, pilot):
-            assert pilot.n.tolist() == [300, 300]
-            return [("plan", int(hits)) for hits in pilot.hits]
+            def plan(pilot):
+                assert pilot.n.tolist() == [300, 300]
+                return [("plan", int(hits)) for hits in pilot.hits]
+
+            return [Pilot(300, empty, plan)]
 
         def new_tally(self, n_rows, n_features, n_classes, candidate, plan=None):
             plans.append(plan)
