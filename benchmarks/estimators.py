@@ -6,7 +6,6 @@ same process, interleaved; the ratio is the figure to look at.
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from _memory import peak_above
 from joblib import parallel_config
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
@@ -100,9 +100,7 @@ def peak_memory():
     X = rng.standard_normal((100, 3072))
     y = (X[:, 0] > 0).astype(int)
     fitted = SmoothedClassifier(LogisticRegression(), certifier=SecondOrderCertifier(1_000_000), n_augment=1).fit(X, y)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    fitted.certify(X[:1])
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return peak_above(lambda: fitted.certify(X[:1]))
 
 
 def main():

@@ -36,7 +36,7 @@ def main():
         for certifier, tally in evidence(n_samples, few):
             rows = few
             if isinstance(tally, VoteTally):  # too fast to be timed on few
-                rows, tally = many, VoteTally(np.resize(tally.hits, many), n_samples)
+                rows, tally = many, evidence(n_samples, many)[0][1]
             best = np.inf
             for _ in range(3):
                 start = time.perf_counter()

@@ -12,7 +12,6 @@ The ratios to the loop are the figures to look at. Then the cost against the num
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from _memory import peak_above
 from joblib import parallel_config
 from sklearn.frozen import FrozenEstimator
 from skorch import NeuralNetClassifier
@@ -158,11 +158,8 @@ def two_workers(make, n_samples, n_inputs):
 
 def memory(n_samples):
     """Megabytes above the loaded model, second order at 3072 features."""
-    model, _, X = smoothed(cifar_cnn, SecondOrderCertifier(2_000))
-    model.certify(X[:1])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    model.set_params(certifier=SecondOrderCertifier(n_samples)).certify(X[1:2])
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    model, _, X = smoothed(cifar_cnn, SecondOrderCertifier(n_samples))
+    return peak_above(lambda: model.certify(X[:1]))
 
 
 def main():

@@ -1,0 +1,140 @@
+"""What a journal and a cluster cost. Run: python benchmarks/journal.py [--inputs 20] [--samples 1000000] [--repeats 5]
+
+For a small network, in seconds and as ratios, interleaved in one process:
+
+- plain: certify with one process; journal: the same with a journal. Target: less than 2% more.
+- loky: two processes on this machine; dask: two Dask workers on this machine. Target: less than 15% more.
+
+Then the peak memory of the main process over a run of many samples (--memory 100000000; 0 leaves it out), in steps: it
+should not grow. Results go to benchmarks/results/journal.tsv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# Before torch is loaded: one thread for each process, so that processes can be compared.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from joblib import parallel_config
+from sklearn.frozen import FrozenEstimator
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from smoothcert import FirstOrderCertifier, SecondOrderDipoleCertifier, SmoothedClassifier
+
+CERTIFIERS = {"first order": FirstOrderCertifier, "second-order dipole": SecondOrderDipoleCertifier}
+
+
+def small_cnn(certifier):
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(144, 100), nn.ReLU(), nn.Linear(100, 10)]
+    net = NeuralNetClassifier(nn.Sequential(*layers), criterion=nn.CrossEntropyLoss, train_split=None, verbose=0)
+    model = SmoothedClassifier(FrozenEstimator(net.initialize()), sigma=0.25, certifier=certifier, random_state=0)
+    X = np.random.default_rng(0).random((20, 1, 7, 7), dtype=np.float32)
+    return model.fit(X, np.arange(20) % 10), X
+
+
+def seconds(function, *arguments, **options):
+    start = time.perf_counter()
+    function(*arguments, **options)
+    return time.perf_counter() - start
+
+
+def compare(jobs, repeats):
+    """Median seconds of each job, and the median, least and largest ratio of the second to the first."""
+    times = {name: [] for name in jobs}
+    for repeat in range(repeats + 1):
+        # Turn about, so that neither is always the one after the other.
+        for name in list(jobs) if repeat % 2 else list(jobs)[::-1]:
+            taken = jobs[name]()
+            if repeat:  # the first round warms up
+                times[name].append(taken)
+    first, second = (np.array(times[name]) for name in jobs)
+    ratios = second / first
+    return np.median(first), np.median(second), np.median(ratios), ratios.min(), ratios.max()
+
+
+def journal_cost(model, X, repeats):
+    with tempfile.TemporaryDirectory() as directory:
+        count = iter(range(10**6))
+        jobs = {
+            "plain": lambda: seconds(model.certify, X),
+            "journal": lambda: seconds(model.certify, X, journal=Path(directory) / f"{next(count)}.sqlite"),
+        }
+        return compare(jobs, repeats)
+
+
+def dask_cost(model, X, repeats):
+    from distributed import Client, LocalCluster
+
+    model.set_params(n_jobs=2)
+
+    def run(backend):
+        with parallel_config(backend=backend):
+            return seconds(model.certify, X)
+
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    with cluster, Client(cluster):
+        return compare({"loky": lambda: run("loky"), "dask": lambda: run("dask")}, repeats)
+
+
+def memory(total, steps=10):
+    """Peak megabytes of this process after each step of a run with journal."""
+    import resource
+
+    model, X = small_cnn(SecondOrderDipoleCertifier(total // steps))
+    peaks = []
+    with tempfile.TemporaryDirectory() as directory:
+        for step in range(steps):
+            model.certify(X[step : step + 1], journal=Path(directory) / f"{step}.sqlite")
+            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return peaks
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--inputs", type=int, default=20)
+    parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--memory", type=int, default=100_000_000)
+    parser.add_argument("--only-memory", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.only_memory:
+        print(*(f"{peak:.1f}" for peak in memory(options.memory)))
+        return
+    what = f"{options.inputs} inputs, {options.samples} samples each, {options.repeats} repeats"
+    lines = [
+        f"# CNN 1x7x7, {what}; {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}",
+        "certifier\tcompared\tseconds\tseconds of the second\tratio\tleast\tlargest\ttarget",
+    ]
+    for name, certifier in CERTIFIERS.items():
+        for title, cost, target in (("plain, journal", journal_cost, 1.02), ("loky, dask", dask_cost, 1.15)):
+            model, X = small_cnn(certifier(options.samples))
+            first, second, *ratios = cost(model, X[: options.inputs], options.repeats)
+            shown = [f"{first:.2f}", f"{second:.2f}", *(f"{ratio:.3f}" for ratio in ratios), f"{target}"]
+            lines.append("\t".join([name, title, *shown]))
+            print(lines[-1], flush=True)
+    if options.memory:
+        # In a process of its own: the peak of this one is that of everything above.
+        command = [sys.executable, __file__, "--only-memory", "--memory", str(options.memory)]
+        peaks = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        lines.append(f"# peak memory in MB after each tenth of {options.memory} samples\t" + "\t".join(peaks))
+        print(lines[-1])
+    results = Path(__file__).parent / "results"
+    results.mkdir(exist_ok=True)
+    (results / "journal.tsv").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
