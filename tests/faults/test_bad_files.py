@@ -27,7 +27,7 @@ def reference():
 def killed(tmp_path_factory):
     """A journal with its log, as a killed run leaves them."""
     directory = tmp_path_factory.mktemp("killed")
-    process = long_runs.start(directory / "run.sqlite", pause=0.05)
+    process = long_runs.start(directory / "run.sqlite", pause=0.1)
     try:
         long_runs.wait_for_evidence(directory / "run.sqlite", least=0.3)
     finally:
@@ -198,7 +198,7 @@ def test_full_disk(limit, tmp_path, reference):
     paths = [str(Path(long_runs.__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-W", "ignore", "-c", FULL, str(path), str(limit)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)
     assert result.returncode == 0, result.stderr
     assert "could not be" in result.stdout
     assert "still there" in result.stdout
