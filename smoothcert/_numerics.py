@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import elementwise
 from scipy.special import ndtr, ndtri
 
 from ._validation import FloatArray
@@ -20,6 +19,7 @@ Evaluation is accurate to about 1e-14 (the tests hold it against 50 digits), so 
 rounding of every intermediate step and still leaves the results right to ten digits.
 """
 
+_TINY = float(np.finfo(np.float64).tiny)
 _INV_SQRT_2PI = 0.3989422804014326779399460599343819
 
 # Gauss-Legendre rule moved to [0, 1]: exact to rounding for the short, smooth integrals below.
@@ -130,21 +130,44 @@ def last_safe_point(
     safe: FloatArray,
     unsafe: FloatArray,
     *args: FloatArray,
-    rtol: float | None = None,
+    rtol: float = 4.0 * float(np.finfo(np.float64).eps),
 ) -> FloatArray:
     """Largest point found between `safe` and `unsafe` where a decreasing `margin` is still non-negative.
 
-    The bracket of the root finder is closed to `rtol` (by default the last bits) and its safe end is returned. Where
-    rounding hides the change of sign, it is `unsafe` if the margin is non-negative there and `safe` otherwise.
+    All arrays have one dimension. The bracket is closed to `rtol` (by default the last bits) by the method of
+    Chandrupatla (1997), and its safe end is returned. Where rounding hides the change of sign, it is `unsafe` if the
+    margin is non-negative there and `safe` otherwise.
     """
     safe = np.asarray(safe, dtype=np.float64)
-    if safe.size == 0:
-        return safe
-    root = np.where(margin(unsafe, *args) >= 0.0, unsafe, safe)
-    tolerances = None if rtol is None else {"xrtol": rtol, "xatol": 0.0}
-    # Near the last bits the root finder may take the root of a rounded negative; it then bisects.
-    with np.errstate(invalid="ignore"):
-        result = elementwise.find_root(margin, (safe, unsafe), args=args, tolerances=tolerances)
-    for point, value in zip((result.x, *result.bracket), (result.f_x, *result.f_bracket), strict=True):
-        root = np.where(result.success & (value >= 0.0), np.maximum(root, point), root)
+    at_unsafe = margin(unsafe, *args)
+    root = np.where(at_unsafe >= 0.0, unsafe, safe)
+    at_safe = margin(safe, *args)
+    (rows,) = np.nonzero((at_safe >= 0.0) & (at_unsafe < 0.0))
+    # `new` is the latest point, `old` the other end of the bracket, `out` the one dropped last.
+    state = [a[rows] for a in (unsafe, at_unsafe, safe, at_safe, unsafe, at_unsafe, *args)]
+    step = np.full(rows.size, 0.5)
+    # Near the last bits there are differences of zero; they lead to bisection.
+    with np.errstate(all="ignore"):
+        while rows.size:
+            new, at_new, old, at_old, out, at_out, *rest = state
+            point = new + step * (old - new)
+            value = margin(point, *rest)
+            stays = (value >= 0.0) == (at_new >= 0.0)
+            out, at_out = np.where(stays, new, old), np.where(stays, at_new, at_old)
+            old, at_old = np.where(stays, old, new), np.where(stays, at_old, at_new)
+            new, at_new = point, value
+            gap = np.abs(old - new)
+            least = np.where(np.abs(at_new) < np.abs(at_old), new, old)
+            shortest = 0.5 * (rtol * np.abs(least) + _TINY) / gap
+            root[rows] = np.where(at_new >= 0.0, new, old)
+            # Inverse quadratic interpolation where it can be trusted, bisection elsewhere.
+            x, y = (new - old) / (out - old), (at_new - at_old) / (at_out - at_old)
+            bent = at_new / (at_old - at_new) * at_out / (at_old - at_out)
+            bent += (out - new) / (old - new) * at_new / (at_out - at_new) * at_old / (at_out - at_old)
+            trusted = (y * y < x) & (np.square(1.0 - y) < 1.0 - x)
+            step = np.clip(np.where(trusted, bent, 0.5), shortest, 1.0 - shortest)
+            state = [new, at_new, old, at_old, out, at_out, *rest]
+            going = (shortest < 0.5) & (value != 0.0)
+            if not np.all(going):
+                rows, step, state = rows[going], step[going], [a[going] for a in state]
     return root
