@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from _memory import peak_above
-from joblib import parallel_config
+from joblib import Parallel, delayed, parallel_config
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -94,6 +94,16 @@ def scaling(base, X, y):
     return float(np.median(pairs))
 
 
+def machine_limit(base, X, y, block):
+    """What two workers could reach at best: two bare loops at the same time, in processes of their own, against one."""
+    fitted = SmoothedClassifier(base, sigma=SIGMA, n_augment=3, random_state=0).fit(X, y)
+    loop = delayed(bare_loop)(fitted.estimator_.predict, X[0], 8 * N_SAMPLES, block, np.random.default_rng(0))
+    with Parallel(n_jobs=2, backend="loky") as parallel:
+        parallel([loop, loop])  # start the workers
+        pairs = [2 * seconds(parallel, [loop]) / seconds(parallel, [loop, loop]) for _ in range(3)]
+    return float(np.median(pairs))
+
+
 def peak_memory():
     """Megabytes above the fitted model while certifying at 3072 features and a million samples."""
     rng = np.random.default_rng(0)
@@ -114,14 +124,16 @@ def main():
         "MLPClassifier": MLPClassifier((100,), max_iter=30, random_state=0),
         "RandomForestClassifier": RandomForestClassifier(100, max_depth=12, random_state=0),
     }
-    lines = ["base\tblock\tbare_samples_per_s\tfirst_order\tsecond_order\tdipole\tdipole_over_first\ttwo_workers"]
+    lines = [
+        "base\tblock\tbare_samples_per_s\tfirst_order\tsecond_order\tdipole\tdipole_over_first\ttwo_workers\tmachine_limit"
+    ]
     for name, base in bases.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             block, rate = rates(base, X, y)
-            two = scaling(base, X, y)
+            two, limit = scaling(base, X, y), machine_limit(base, X, y, block)
         ratios = [rate[k] / rate["bare"] for k in ("first order", "second order", "dipole")]
-        shown = "\t".join(f"{r:.2f}" for r in [*ratios, rate["dipole"] / rate["first order"], two])
+        shown = "\t".join(f"{r:.2f}" for r in [*ratios, rate["dipole"] / rate["first order"], two, limit])
         lines.append(f"{name}\t{block}\t{rate['bare']:.0f}\t{shown}")
         print(lines[-1], flush=True)
     memory = subprocess.run(

@@ -5,7 +5,8 @@ For each network, in samples a second and interleaved in one process:
 - bare: the module's forward pass on noise that is already there;
 - loop: the best hand-written loop of noise, forward pass, argmax and bincount, at its best block size;
 - each certifier, through SmoothedClassifier.certify;
-- ART: PyTorchRandomizedSmoothing.certify, if the package is installed and --art is given.
+- ART: PyTorchRandomizedSmoothing.certify, if --art is given; the package comes with
+  pip install -c constraints.txt -e ".[torch,benchmark]"
 
 The ratios to the loop are the figures to look at. Then the cost against the number of samples, and the peak memory.
 """

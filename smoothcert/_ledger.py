@@ -6,7 +6,7 @@ order, spans and the merged tally are all there is to know about work done, howe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .tallies import Tally
@@ -35,11 +35,18 @@ def gaps(spans: Sequence[Span], n_blocks: int) -> list[Span]:
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
-def cut(spans: Iterable[Span], length: int) -> Iterator[Span]:
-    """Spans cut into pieces of at most so many blocks."""
-    for first, last in spans:
-        for start in range(first, last, length):
-            yield start, min(start + length, last)
+def cut(missing: Mapping[int, Sequence[Span]], length: Callable[[int], int]) -> Iterator[tuple[int, Span]]:
+    """Rows and their spans, cut into nearly equal pieces; `length` says how long they may be when so many blocks are
+    left."""
+    left = sum(last - first for spans in missing.values() for first, last in spans)
+    for row, spans in missing.items():
+        for first, last in spans:
+            while first < last:
+                pieces = -(-(last - first) // length(left))
+                end = first - (first - last) // pieces
+                yield row, (first, end)
+                left -= end - first
+                first = end
 
 
 def draws_in(spans: Iterable[Span], block: int, n_draws: int) -> int:

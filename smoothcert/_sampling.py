@@ -28,8 +28,13 @@ from ._stages import Look, follow_stages
 from ._validation import FloatArray
 from .tallies import IntArray, Tally, VoteTally
 
-# Seconds of work in a unit: long enough to hide what it costs to send one, short enough to share and to show progress.
+# Seconds of work in a unit, at most and at least: long enough to hide what it costs to send one, short enough to share
+# and to show progress. Towards the end units get shorter, so that all workers finish together.
 _UNIT_SECONDS = 0.5
+_LAST_UNIT_SECONDS = 0.02
+
+# Seconds of work that workers would hardly finish sooner: calling them takes some hundredths of a second.
+_NOT_WORTH_SENDING = 0.1
 
 
 class Voter(Protocol):
@@ -150,24 +155,40 @@ def votes_of_rows(
             else:
                 counts[row] = cast(VoteTally, known.tally).counts[0]
         schedule.progress(n_votes * (len(X) - len(rest)))
-    share = -(-len(rest) // (4 * effective_n_jobs(schedule.n_jobs)))  # so that all workers have some
-    step = max(1, min(20_000 // n_votes, share))
-    parts = [rest[i : i + step] for i in range(0, len(rest), step)]
-    units = (
-        (
-            len(rows) * n_votes,
-            _vote_rows,
-            (sampler, X[rows], [keys[row] for row in rows], rows, stage, n_votes, blocks, n_classes),
-        )
-        for rows in parts
-    )
-    with closing(schedule.run(units, several=len(parts) > 1)) as results:
-        for rows, tallies in results:
-            for row, tally in zip(rows, tallies, strict=True):
-                counts[row] = tally.counts[0]
-                if ledger is not None:
-                    ledger.add(stage, row, blocks, tally)
+
+    def unit(rows: Sequence[int]) -> Unit:
+        asked = (X[rows], [keys[row] for row in rows], rows, stage, n_votes, blocks, n_classes)
+        return len(rows) * n_votes, _vote_rows, (sampler, *asked)
+
+    def enter(rows: Sequence[int], tallies: Sequence[Tally]) -> None:
+        for row, tally in zip(rows, tallies, strict=True):
+            counts[row] = cast(VoteTally, tally).counts[0]
+            if ledger is not None:
+                ledger.add(stage, row, blocks, tally)
+
+    if rest:
+        found, seconds = _here(unit(rest[:1]), schedule)
+        enter(*found)
+        rest = rest[1:]
+    if rest:
+        share = -(-len(rest) // (4 * effective_n_jobs(schedule.n_jobs)))  # so that all workers have some
+        step = max(1, min(20_000 // n_votes, share))
+        parts = [rest[i : i + step] for i in range(0, len(rest), step)]
+        several = len(parts) > 1 and seconds * len(rest) > _NOT_WORTH_SENDING
+        with closing(schedule.run(map(unit, parts), several)) as results:
+            for found in results:
+                enter(*found)
     return counts
+
+
+def _here(unit: Unit, schedule: Schedule) -> tuple[Any, float]:
+    """Result of a unit that is worked off at once, and how long it took."""
+    samples, function, arguments = unit
+    start = time.perf_counter()
+    found = function(*arguments)
+    seconds = time.perf_counter() - start
+    schedule.progress(samples)
+    return found, seconds
 
 
 def _vote_rows(
@@ -219,14 +240,33 @@ def sample_evidence(
 
 
 def _enter_given(look: Look, rows: Sequence[int], X: FloatArray, labels: NDArray[Any], ledger: Ledger) -> None:
-    """Enter what a function of the inputs says, as if it were one draw."""
+    """Enter the directions that a function of the inputs gives, as if each were one draw."""
     new = [row for row in rows if not ledger.spans(look.stage, row)]
     if not new:
         return
-    for row, vector in zip(new, look.observes(X[new], labels[new]), strict=True):
+    for row, unit in zip(new, _unit_vectors(look.observes(X[new], labels[new]), X[new].shape), strict=True):
         tally = look.empty(row)
-        tally.update(np.reshape(vector, (1, 1, -1)), np.full((1, 1), -1))
+        tally.update(unit[None, None], np.full((1, 1), -1))
         ledger.add(look.stage, row, (0, 1), tally)
+
+
+def _unit_vectors(given: Any, shape: tuple[int, ...]) -> FloatArray:
+    """What a user's function returned for inputs of this shape, flat and of unit length."""
+    given = np.asarray(given)
+    if given.shape != shape or given.dtype.kind not in "fiu":
+        raise ValueError(
+            f"A function that gives the direction must return real numbers in the shape {shape} of the inputs, "
+            f"got shape {given.shape} of {given.dtype}."
+        )
+    flat = given.reshape(len(given), -1).astype(np.float64)
+    length = np.linalg.norm(flat, axis=1)
+    wrong = ~(np.isfinite(length) & (length > 0.0))
+    if np.any(wrong):
+        raise ValueError(
+            "A function that gives the direction must return finite vectors that are not zero, got one of length "
+            f"{length[wrong][0]}. Let the certifier look for one where none is known."
+        )
+    return flat / length[:, None]
 
 
 def _sample_rows(
@@ -255,15 +295,15 @@ def _sample_rows(
         row, spans = next(iter(missing.items()))
         first, last = spans[0]
         missing[row] = [(first + 1, last), *spans[1:]]
-        start = time.perf_counter()
-        samples, function, arguments = unit(row, (first, first + 1))
-        ledger.add(stage, *function(*arguments))
-        schedule.progress(samples)
-        seconds = time.perf_counter() - start
+        found, seconds = _here(unit(row, (first, first + 1)), schedule)
+        ledger.add(stage, *found)
         workers = effective_n_jobs(schedule.n_jobs)
-        fair = -(-left // (16 * workers * block)) if workers > 1 else left
-        length = max(1, min(fair, int(_UNIT_SECONDS / max(seconds, 1e-6))))
-        units = (unit(row, span) for row, spans in missing.items() for span in cut(spans, length))
+        longest, shortest = (max(1, int(limit / max(seconds, 1e-6))) for limit in (_UNIT_SECONDS, _LAST_UNIT_SECONDS))
+
+        def length(left: int) -> int:
+            return min(longest, max(shortest, left // (4 * workers))) if workers > 1 else longest
+
+        units = (unit(row, span) for row, span in cut(missing, length))
         with closing(schedule.run(units)) as results:
             for found in results:
                 ledger.add(stage, *found)

@@ -69,10 +69,20 @@ def test_spans_and_gaps_make_up_the_whole(order, n_done, length):
     covered = [block for first, last in done for block in range(first, last)]
     assert covered == sorted(order[:n_done])
     assert all(a[1] < b[0] for a, b in itertools.pairwise(done))
-    rest = list(cut(gaps(done, 12), length))
+    rest = [span for _, span in cut({0: gaps(done, 12)}, lambda left: length)]
     assert sorted(covered + [block for first, last in rest for block in range(first, last)]) == list(range(12))
     assert all(0 < last - first <= length for first, last in rest)
     assert draws_in(done, 10, 115) + draws_in(rest, 10, 115) == 115
+
+
+def test_pieces_get_shorter_towards_the_end():
+    pieces = list(cut({4: [(0, 50)], 2: [(10, 20), (30, 70)]}, lambda left: max(2, left // 8)))
+    assert sum(last - first for _, (first, last) in pieces) == 100
+    lengths = [last - first for _, (first, last) in pieces]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] > 8
+    assert lengths[-1] <= 2
+    assert [row for row, _ in pieces] == sorted((row for row, _ in pieces), reverse=True)
 
 
 def test_no_block_counts_twice():

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from .._numerics import interval_mass, is_short, last_safe_point, round_down, round_up
+from .._numerics import density, interval_mass, is_short, last_safe_point, round_down, round_up
 from .._validation import FloatArray, apply_flat, broadcast, check_probability, check_radius
-from ._second_order import Slab, slab_loss
+from ._second_order import Slab, short_slab_loss
 
 # Probabilities that were computed as shares may exceed one by a few roundings.
 _SUM_TOLERANCE = 1e-12
+
+_NEWTON_STEPS = 5
 
 
 def dipole_lower_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> FloatArray:
@@ -130,14 +132,16 @@ def pair_excess(both: FloatArray, one_sided: FloatArray) -> FloatArray:
     return np.where(both >= 0.25, (both - 0.5) + one_sided, (one_sided - 0.5) + both)
 
 
-def dipole_margin(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
-    """The bound at `r` minus 1/2, for ``both < 1``, with small relative error where it is small."""
-    return pair_excess(both, one_sided) - _loss(-ndtri((1.0 - both) / 2.0), ndtri(one_sided), r)
-
-
 def _loss(half_width: FloatArray, edge: FloatArray, r: FloatArray) -> FloatArray:
-    slab = Slab(-half_width, half_width, 2.0 * half_width, np.zeros_like(half_width))
-    return slab_loss(slab, r) + interval_mass(edge, r)
+    """What slab and half-space lose; all three edges go through the numerics at once."""
+    left, right, beyond = interval_mass(np.stack([-half_width, half_width, edge]), r)
+    loss = right - left
+    short = is_short(half_width, r)
+    if short.any():
+        width, step = half_width[short], r[short]
+        slab = Slab(-width, width, 2.0 * width, np.zeros_like(width))
+        loss[short] = short_slab_loss(slab, step)
+    return loss + beyond
 
 
 def _kept(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
@@ -168,16 +172,68 @@ def _reached(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArr
 
 def _radius(both: FloatArray, one_sided: FloatArray) -> FloatArray:
     radius = np.where(both == 1.0, np.inf, 0.0)
-    excess = pair_excess(both, one_sided)
-    todo = (excess > 0.0) & (both < 1.0)
-    half_width = -ndtri((1.0 - both[todo]) / 2.0)
-    edge = ndtri(one_sided[todo])
+    todo = (pair_excess(both, one_sided) > 0.0) & (both < 1.0)
+    both, one_sided = both[todo], one_sided[todo]
+    radius[todo] = round_down(distance_to_margin(both, one_sided, np.zeros_like(both)))
+    return radius
 
-    def margin(r, excess, half_width, edge):
+
+def distance_to_margin(both: FloatArray, one_sided: FloatArray, margin: FloatArray) -> FloatArray:
+    """Where the bound has fallen to `margin` above 1/2, for ``both < 1``; not beyond, but for rounding."""
+    excess = pair_excess(both, one_sided) - margin
+    half_width, edge = -ndtri((1.0 - both) / 2.0), ndtri(one_sided)
+
+    def left(r, excess, half_width, edge):
         return excess - _loss(half_width, edge, r)
 
     # Beyond this distance the slab and the half-space keep less than a quarter each.
     high = half_width + 0.7
-    root = last_safe_point(margin, np.zeros_like(high), high, excess[todo], half_width, edge)
-    radius[todo] = round_down(root)
-    return radius
+    guess = _guess_distance(half_width, edge, 0.5 + margin, high)
+    return last_safe_point(left, np.zeros_like(high), high, excess, half_width, edge, guess=guess)
+
+
+def _guess_distance(
+    half_width: FloatArray, edge: FloatArray, kept: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of a narrow bracket around the distance at which `kept` is left, by Newton's method."""
+    r = high / 2.0
+    with np.errstate(all="ignore"):
+        for _ in range(_NEWTON_STEPS):
+            ends = np.stack([half_width - r, -half_width - r, edge - r])
+            (slab, below, beyond), (fast, slow, more) = ndtr(ends), density(ends)
+            speed = fast - slow + more
+            r = np.clip(r + (slab - below + beyond - kept) / speed, 0.0, high)
+        doubt = 1e-15 * r + 4e-16 / speed
+    return r - doubt, r + doubt
+
+
+def most_single_hits(
+    hit: FloatArray, r: FloatArray, margin: FloatArray, least: FloatArray, start: FloatArray
+) -> FloatArray:
+    """Largest share of pairs with one hit, among a share `hit` with any, for which the bound at `r` is still `margin`
+    above 1/2; minus infinity where even `least` is too much. The search starts at `start`."""
+
+    def left(single, hit, r, margin):
+        both, one_sided = hit - single, single / 2.0
+        loss = _loss(-ndtri((1.0 - both) / 2.0), ndtri(one_sided), r)
+        return pair_excess(both, one_sided) - loss - margin
+
+    most = hit * (1.0 - 1e-13)
+    guess = _guess_single_hits(hit, r, 0.5 + margin, np.clip(start, least, most), least, most)
+    single = last_safe_point(left, least, most, hit, r, margin, guess=guess)
+    return np.where((single > least) | (left(least, hit, r, margin) >= 0.0), single, -np.inf)
+
+
+def _guess_single_hits(
+    hit: FloatArray, r: FloatArray, kept: FloatArray, single: FloatArray, least: FloatArray, most: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of a narrow bracket around the share at which `kept` is left, by Newton's method."""
+    with np.errstate(all="ignore"):
+        shrink = np.exp(-0.5 * r * r)
+        for _ in range(_NEWTON_STEPS):
+            half_width, edge = -ndtri((1.0 - hit + single) / 2.0), ndtri(single / 2.0)
+            slab, below, beyond = ndtr(np.stack([half_width - r, -half_width - r, edge - r]))
+            slope = shrink * (0.5 * np.exp(edge * r) - np.cosh(half_width * r))
+            single = np.clip(single - (slab - below + beyond - kept) / slope, least, most)
+        doubt = 1e-15 - 4e-16 / slope
+    return single - doubt, single + doubt

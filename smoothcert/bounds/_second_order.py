@@ -251,22 +251,25 @@ def worst_slab(p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> Sla
 
 
 def slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
-    """What a slab loses of its mass when the input moves by `r`, with small relative error.
-
-    For short moves it is the integral of ``exp(u s - s^2/2) (G + phi(v) expm1((v-u) s))`` over the way `s`: no
-    difference of nearly equal numbers, and the gradient norm itself is the first term.
-    """
-    lower, upper, width, grad_norm = slab
-    loss = np.array(interval_mass(upper, r) - interval_mass(lower, r))
+    """What a slab loses of its mass when the input moves by `r`, with small relative error."""
+    lower, upper = slab.lower, slab.upper
+    loss = np.asarray(interval_mass(upper, r) - interval_mass(lower, r))
     short = is_short(lower, r) & is_short(upper, r)
     if np.any(short):
-        u, v, w, g, step = (
-            np.broadcast_to(a, loss.shape)[short][..., None] for a in (lower, upper, width, grad_norm, r)
-        )
-        s = step * NODES
-        speed = np.exp(u * s - 0.5 * s * s) * (g + density(v) * np.expm1(w * s))
-        loss[short] = step[..., 0] * (speed @ WEIGHTS)
+        *some, step = (np.broadcast_to(a, loss.shape)[short] for a in (*slab, r))
+        loss[short] = short_slab_loss(Slab(*some), step)
     return loss
+
+
+def short_slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
+    """The same for short moves: the integral of ``exp(u s - s^2/2) (G + phi(v) expm1((v-u) s))`` over the way `s`.
+
+    No difference of nearly equal numbers, and the gradient norm itself is the first term.
+    """
+    u, v, w, g, step = (a[..., None] for a in (*slab, r))
+    s = step * NODES
+    speed = np.exp(u * s - 0.5 * s * s) * (g + density(v) * np.expm1(w * s))
+    return r * (speed @ WEIGHTS)
 
 
 def _edges(p: FloatArray, outside: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -51,7 +51,8 @@ class Pilot:
         Turns the tally into plans: something with one entry for each row, that can be indexed by row.
     observes : {"votes", "gradients"} or callable
         What the tally is updated with: noise and votes; input gradients and votes; or, when it is a callable of the
-        inputs and candidate labels, the one vector it gives for each row, with a vote for no class.
+        inputs and candidate labels, the one direction it gives for each row, as a unit vector, with a vote for no
+        class.
     needed : callable, optional
         Whether a row with a given plan needs this pilot; its samples go to the estimation if not.
     """

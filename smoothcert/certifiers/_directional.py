@@ -107,7 +107,7 @@ class DirectionalCertifier(BaseCertifier):
         share = int(self.pilot * self.n_samples)
         if callable(self.direction):
             return (
-                Pilot(0, self._slopes, self._direction_of_slopes, observes=self._given),
+                Pilot(0, self._slopes, self._direction_given, observes=self.direction),
                 Pilot(share, self._along, self._plan_along),
             )
         if self.direction == "gradient" and not gradients:
@@ -138,23 +138,8 @@ class DirectionalCertifier(BaseCertifier):
     def _direction_of_score(self, tally: Any) -> DirectionalPlan:
         return self._towards(-tally.grad_sum, tally.hits < tally.n)
 
-    def _given(self, X: FloatArray, labels: Any) -> FloatArray:
-        """Slopes that fall along the directions that the user's function gives."""
-        assert callable(self.direction)
-        given = np.asarray(self.direction(X, labels))
-        if given.shape != X.shape or given.dtype.kind not in "fiu":
-            raise ValueError(
-                f"direction must return real numbers in the shape {X.shape} of the inputs, "
-                f"got shape {given.shape} of {given.dtype}."
-            )
-        flat = given.reshape(len(X), -1).astype(np.float64)
-        length = np.linalg.norm(flat, axis=1)
-        if not np.all(np.isfinite(length) & (length > 0.0)):
-            raise ValueError(
-                f"direction must return finite vectors that are not zero, got one of length "
-                f"{length[~(np.isfinite(length) & (length > 0.0))][0]}. Use direction='score' where none is known."
-            )
-        return -flat / length[:, None]
+    def _direction_given(self, tally: Any) -> DirectionalPlan:
+        return self._towards(tally.slope_sum, tally.hits < tally.n)
 
     def _towards(self, vectors: FloatArray, contested: FloatArray) -> DirectionalPlan:
         """Unit vectors; inputs whose class was never contested, or that have no direction, need none."""

@@ -31,7 +31,7 @@ from scipy.special import betainc, gammaln, ndtri, xlog1py, xlogy
 from .._numerics import last_safe_point
 from .._validation import FloatArray, broadcast, check_counts, check_level
 from ..bounds import dipole_radius
-from ..bounds._dipole import dipole_margin
+from ..bounds._dipole import distance_to_margin, most_single_hits
 from ._binomial import binomial_lower, binomial_upper
 
 NUISANCE_SHARE = 0.02
@@ -39,6 +39,7 @@ NUISANCE_SHARE = 0.02
 
 _TAIL_SHARE = 1e-3  # spent on counts too unlikely to be summed
 _CURVE_POINTS = 9
+_GUESS_DOUBT = 2.5  # counts; the error of the guess hardly depends on the number of pairs
 _CHUNK = 400_000  # summands held at once
 
 PairRadius = Callable[[FloatArray, FloatArray, NDArray[np.intp]], FloatArray]
@@ -172,6 +173,7 @@ class _Curve:
         # Thinned-out windows use the smooth threshold, which is lower than the next whole count, hence safe.
         whole = np.ceil(threshold - 1e-6)
         threshold = np.where(windows.stride[:, None] == 1.0, whole, threshold)
+        self.edge = threshold
         self.possible = inside & (threshold <= column - self.n0)
         self.certain = threshold <= 0.0
         self.threshold = np.where(self.possible & ~self.certain, threshold, 1.0)
@@ -204,10 +206,9 @@ class _Curve:
         none = low[:, None] + (end - low)[:, None] * np.linspace(0.0, 1.0, _CURVE_POINTS)
         flat_none, flat_index = none.ravel(), np.repeat(index, _CURVE_POINTS)
         top = 1.0 - flat_none
-        n2, n = self.n2[flat_index], self.n[flat_index]
-        start = np.clip((n2 - 12.0 * np.sqrt(n2 * (1.0 - n2 / n) + 1.0) - 12.0) / n, 0.0, top)
-        bottom = np.where(self._margin(start, flat_none, flat_index) >= 0.0, start, 0.0)
-        both = last_safe_point(self._margin, bottom, top, flat_none, flat_index.astype(np.float64), rtol=1e-12)
+        guess = self._guess(flat_none, flat_index)
+        args = flat_none, flat_index.astype(np.float64)
+        both = last_safe_point(self._margin, np.zeros_like(top), top, *args, rtol=1e-12, guess=guess)
         # Probabilities found as equal to their ceiling may exceed it by a rounding.
         one_sided = np.maximum((top - both) / 2.0 * (1.0 - 1e-15), 0.0)
         values = radius(both, one_sided, rows[flat_index]).reshape(none.shape)
@@ -215,6 +216,22 @@ class _Curve:
         pick = index * _CURVE_POINTS + worst
         both, one_sided = both[pick], one_sided[pick]
         return np.stack([self._allow_between(values, both, one_sided, radius, rows), one_sided])
+
+    def _guess(self, none: FloatArray, row: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Ends of a narrow bracket around the curve, by the normal approximation with the edge of `R` straight."""
+        n, first, stride = self.n[row], self.windows.first[row], self.windows.stride[row]
+        place = (n * none - first) / stride
+        left = np.clip(place, 0.0, np.maximum(self.windows.count[row] - 2.0, 0.0)).astype(np.intp)
+        edge, right = self.edge[row, left], self.edge[row, np.minimum(left + 1, self.edge.shape[1] - 1)]
+        with np.errstate(all="ignore"):
+            edge, steepness = edge + (place - left) * (right - edge), (right - edge) / stride
+            both = edge / n
+            for _ in range(2):
+                share = np.clip(both / (1.0 - none), 0.0, 1.0)
+                spread = np.square(steepness + share) * none + share * (1.0 - share)
+                spread = np.sqrt(n * (1.0 - none) * spread)
+                both = (edge + ndtri(self.level[row]) * spread) / n
+        return both - _GUESS_DOUBT / n, both + _GUESS_DOUBT / n
 
     def _allow_between(self, values, both, one_sided, radius, rows):
         """Lower `both` by what the curve may dip between its points: twice the largest second difference over eight."""
@@ -243,27 +260,16 @@ def _rank_threshold(
     near = (n2 + 0.5 * n1) / n - 0.5 <= allowance
     reached = np.full(n.shape, np.inf)
     some = ~near & (n2 < n)
-    both = n2[some] / n[some]
-    high = -ndtri((1.0 - both) / 2.0) + 0.7
-
-    def margin(r, both, one_sided, allowance):
-        return dipole_margin(both, one_sided, r) - allowance
-
-    observed = margin, np.zeros_like(high), high, both, n1[some] / (2.0 * n[some]), allowance[some]
-    reached[some] = last_safe_point(*observed)
-
-    def room(single, hit, r, allowance):
-        return dipole_margin(hit - single, single / 2.0, r) - allowance
+    reached[some] = distance_to_margin(n2[some] / n[some], n1[some] / (2.0 * n[some]), allowance[some])
 
     threshold = np.where(n0 == 0.0, column, np.inf)  # if all pairs were hit twice, nothing else ranks as high
     hit = 1.0 - n0 / column
-    shaped = [np.broadcast_to(a[:, None], n0.shape) for a in (reached, allowance, n)]
-    todo = (some[:, None]) & (hit > 0.0)
+    reached, level, start, whole = (np.broadcast_to(a[:, None], n0.shape) for a in (reached, allowance, n1 / n, n))
+    todo = some[:, None] & (hit > 0.0)
     # A share of exactly one hides the edge of the slab; leave one part in 1e15 to the pairs with one hit.
     least = np.where(hit == 1.0, 1e-15, 0.0)
-    todo[todo] = room(least[todo], hit[todo], shaped[0][todo], shaped[1][todo]) >= 0.0
-    single = last_safe_point(room, least[todo], hit[todo] * (1.0 - 1e-13), hit[todo], shaped[0][todo], shaped[1][todo])
-    threshold[todo] = shaped[2][todo] * (hit[todo] - single)
+    single = most_single_hits(hit[todo], reached[todo], level[todo], least[todo], start[todo])
+    threshold[todo] = whole[todo] * (hit[todo] - single)
     # Below the allowance there is no such distance; there the number of hits ranks, below all others.
     threshold[near] = _linear_threshold(n2[near], n1[near], column[near], n0[near], 0.5)
     return threshold

@@ -13,10 +13,10 @@ from .._validation import FloatArray
 from .._walk import certify
 from ..certifiers import BaseCertifier
 from ..metrics import abstention_rate, certified_accuracy_curve
-from ._common import axes_for, certifier_name, certify_with, named
+from ._common import Display, certifier_name, certify_with, named
 
 
-class CertifiedAccuracyDisplay:
+class CertifiedAccuracyDisplay(Display):
     """Share of inputs that are right and certified up to each radius, one curve or several.
 
     Made by `from_estimator` or `from_certificates`.
@@ -185,7 +185,7 @@ class CertifiedAccuracyDisplay:
         -------
         CertifiedAccuracyDisplay
         """
-        ax = axes_for(ax)
+        ax = self._axes(ax)
         names = self.names if name is None else [name] if isinstance(name, str) else list(name)
         if len(names) != len(self.radii):
             raise ValueError(f"name must give one name for each of the {len(self.radii)} curves, got {names!r}.")
@@ -208,5 +208,4 @@ class CertifiedAccuracyDisplay:
         if any(names) or abstention:
             title = "marks on the left: not abstained" if abstention else None
             ax.legend(loc="upper right", title=title, title_fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
         return self

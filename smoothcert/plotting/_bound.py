@@ -14,7 +14,7 @@ from .._validation import FloatArray, check_grad_norm, check_interval, check_pro
 from ..bounds import first_order_radius, second_order_lower_bound, second_order_radius
 from ..certifiers import BaseCertifier, FirstOrderCertifier
 from ..tallies import GradientTally, VoteTally
-from ._common import axes_for
+from ._common import Display
 
 TICKS = (1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999)
 
@@ -67,7 +67,7 @@ def expected_radius(certifier: BaseCertifier, p: float, grad_norm: ArrayLike, n_
     return np.concatenate(parts)
 
 
-class BoundDisplay:
+class BoundDisplay(Display):
     """Bounds against distance, or certified radii against the gradient. All in units of sigma.
 
     Made by `from_lower_bound` or `from_radius`.
@@ -219,7 +219,7 @@ class BoundDisplay:
         -------
         BoundDisplay
         """
-        ax = axes_for(ax)
+        ax = self._axes(ax, name)
         probit = self.kind == "lower_bound"
         self.lines_, self.first_order_lines_ = [], []
         for x, y, label in zip(self.x, self.y, self.names, strict=True):
@@ -243,9 +243,6 @@ class BoundDisplay:
             ax.set_xlim(left=0.0)
             ax.set_ylim(bottom=0.0)
         ax.legend()
-        if name is not None:
-            ax.set_title(name)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 

@@ -17,13 +17,29 @@ from .._walk import certify
 from ..certifiers import BaseCertifier, FirstOrderCertifier
 
 
-def axes_for(ax: Any) -> Any:
-    """The axes given, or new ones."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("Plotting needs matplotlib; install smoothcert[plot].") from error
-    return plt.subplots()[1] if ax is None else ax
+class Display:
+    """Something drawn on axes.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def _axes(self, ax: Any, title: str | None = None) -> Any:
+        """The axes given, or new ones; they are remembered."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("Plotting needs matplotlib; install smoothcert[plot].") from error
+        self.ax_ = plt.subplots()[1] if ax is None else ax
+        self.figure_ = self.ax_.figure
+        if title is not None:
+            self.ax_.set_title(title)
+        return self.ax_
 
 
 def certify_with(estimator: Any, X: Any, certifier: BaseCertifier) -> Certificates:

@@ -15,7 +15,7 @@ from .._walk import certify
 from ..certifiers import BaseCertifier
 from ..metrics import PAPER_EDGES, certificate_gain, gain_histogram
 from ..metrics._scores import _certified_right
-from ._common import axes_for, baseline_for, certifier_name, certify_with
+from ._common import Display, baseline_for, certifier_name, certify_with
 
 LESS, SAME, MORE = "#c0392b", "#555555", "#2471a3"
 
@@ -27,7 +27,7 @@ def gain_labels(edges: Sequence[float] = PAPER_EDGES) -> list[str]:
     return ["baseline only", f"below {percent[0]}%", *inner, f"above {percent[-1]}%", "new only"]
 
 
-class CertificateGainDisplay:
+class CertificateGainDisplay(Display):
     """Relative change of certified radii against a baseline.
 
     Made by `from_estimator` or `from_certificates`. Inputs that neither certifies, or both misclassify, are left out.
@@ -179,7 +179,7 @@ class CertificateGainDisplay:
         CertificateGainDisplay
         """
         check_choice("kind", kind, ("histogram", "scatter"))
-        ax = axes_for(ax)
+        ax = self._axes(ax)
         name = name or self.name or "new"
         self.bars_, self.points_ = None, None
         if kind == "histogram":
@@ -201,7 +201,6 @@ class CertificateGainDisplay:
             ax.set(xlim=(0.0, top), ylim=(0.0, top), xlabel="radius, baseline", ylabel=f"radius, {name}")
             ax.set_aspect("equal")
         ax.set_title(f"{name}, {int(self.counts.sum())} inputs compared")
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 

@@ -11,7 +11,7 @@ from .._certificates import Certificates
 from .._validation import FloatArray, as_float_array
 from .._walk import certify
 from ..certifiers import BaseCertifier
-from ._common import axes_for, baseline_for, certify_with
+from ._common import Display, baseline_for, certify_with
 
 COLOURS = ("#2471a3", "#c0392b", "#1e8449", "#b9770e", "#7d3c98", "#117a65", "#566573", "#a04000", "#2e4053", "#6c3483")
 
@@ -28,7 +28,7 @@ def spread_out(X: FloatArray, n: int, candidates: NDArray[np.intp], start: int |
     return np.array(chosen, dtype=np.intp)
 
 
-class CertifiedRegionDisplay:
+class CertifiedRegionDisplay(Display):
     """Points in the plane with their certified discs, over the regions of the smoothed classifier.
 
     Made by `from_estimator` or `from_certificates`. A ring is drawn at the radius of the baseline; where the
@@ -212,10 +212,10 @@ class CertifiedRegionDisplay:
         -------
         CertifiedRegionDisplay
         """
+        ax = self._axes(ax, name)
         from matplotlib.colors import to_rgba
         from matplotlib.patches import Circle, Wedge
 
-        ax = axes_for(ax)
         # What is predicted where nothing was proved may be a mere placeholder, -1 in published logs.
         predicted = self.certificates.prediction[~self.certificates.abstained]
         seen = [self.y, predicted] if self.response is None else [self.y, predicted, np.ravel(self.response)]
@@ -251,9 +251,6 @@ class CertifiedRegionDisplay:
         self.points_ = ax.scatter(self.X[:, 0], self.X[:, 1], **style)
         self.ring_index_ = chosen
         ax.set_aspect("equal")
-        if name is not None:
-            ax.set_title(name)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _chosen(self, rings: Any, right: NDArray[np.bool_], increase: FloatArray) -> NDArray[np.intp]:
