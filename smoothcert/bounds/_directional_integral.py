@@ -39,17 +39,13 @@ class Ends(NamedTuple):
     weight: FloatArray  # (..., n_bins, 2)
 
 
-def bin_masses(edges: FloatArray) -> FloatArray:
-    """Normal masses of the bins between and outside of `edges`."""
-    return _differences(edges, np.zeros(()))
-
-
-def _differences(edges: FloatArray, shift: FloatArray) -> FloatArray:
-    """Normal masses of bins moved by `-shift`, each from the tail that is smaller; shape of `shift` + (n_bins,)."""
+def bin_masses(edges: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
+    """Normal masses of the bins between and outside of `edges`, moved by `-shift`; shape of `shift` + (n_bins,)."""
+    # Each difference from the tail that is smaller.
     moved = edges - np.asarray(shift)[..., None]
     ends = np.full((*moved.shape[:-1], 1), np.inf)
     left, right = np.concatenate([-ends, moved], axis=-1), np.concatenate([moved, ends], axis=-1)
-    above = left + right > 0.0
+    above = left > -right
     return np.where(above, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
 
 
@@ -57,7 +53,7 @@ def chord_ends(edges: FloatArray, along: FloatArray) -> Ends:
     """Two-point stand-ins of all bins for displacements `along`."""
     along = np.asarray(along, dtype=np.float64)[..., None]
     mass = bin_masses(edges)
-    moved = _differences(edges, along[..., 0])  # mass times mean of w
+    moved = bin_masses(edges, along[..., 0])  # mass times mean of w
     at_edges = along * edges - np.square(along) / 2.0
     inside = np.broadcast_to(_LOG_ZERO, (*at_edges.shape[:-1], 1))
     rising, falling = along >= 0.0, along <= 0.0

@@ -60,6 +60,8 @@ class Cells:
         That displacement.
     radius : ndarray of shape (n_rows,)
         Length of the displacements the cells were made for.
+    tilt : ndarray of shape (n_rows, n_cells, n_bins)
+        Factors of the slope in the bins.
     """
 
     borders: FloatArray
@@ -67,6 +69,12 @@ class Cells:
     k: FloatArray
     across: FloatArray
     radius: FloatArray
+    tilt: FloatArray
+
+
+def cell_middles(radius: FloatArray) -> FloatArray:
+    """Displacements along the direction that the cells for these radii are made for; shape (n_rows, n_cells)."""
+    return radius[:, None] * _middle
 
 
 def plan_cells(
@@ -76,19 +84,22 @@ def plan_cells(
     radius: FloatArray,
     ridge: FloatArray | None = None,
     start: FloatArray | None = None,
+    tilt: FloatArray | float = 1.0,
 ) -> Cells:
     """Cells with the multipliers that are best at distance `radius`, given shares of misses in the bins."""
-    along, across = radius[:, None] * _middle, radius[:, None] * _height
+    along, across = cell_middles(radius), radius[:, None] * _height
     start = across * USUAL_SLOPE if start is None else start
-    nu, k = best_multipliers(
+    tilt = np.broadcast_to(tilt, (*along.shape, misses.shape[-1]))
+    nu, k, _ = best_multipliers(
         chord_ends(edges, along),
         np.broadcast_to(misses[:, None], (*along.shape, misses.shape[-1])),
-        np.broadcast_to(grad_norm[:, None], along.shape),
+        np.broadcast_to(grad_norm, along.shape),
         across,
         0.0 if ridge is None else ridge,
         start,
+        tilt=tilt,
     )
-    return Cells(radius[:, None] * BORDERS, nu, k, across, radius)
+    return Cells(radius[:, None] * BORDERS, nu, k, across, radius, tilt)
 
 
 def cells_radius(
@@ -108,15 +119,15 @@ def cells_radius(
     cells : Cells
     value : ndarray of shape (n_rows, n_cells)
         What is known of ``sum mass nu h``: a lower limit.
-    grad_norm : ndarray of shape (n_rows,)
-        Upper limit of the gradient across.
+    grad_norm : ndarray of shape (n_rows, n_cells)
+        Upper limits of the tilted gradient across.
     """
     found = np.zeros(len(value))
     per_row = 2 * cells.nu.shape[-1] * 2 * n_vertices
     step = max(1, _EVALUATIONS_AT_ONCE // per_row)
     for first in range(0, len(value), step):
         rows = slice(first, first + step)
-        part = Cells(cells.borders[rows], cells.nu[rows], cells.k[rows], cells.across[rows], cells.radius[rows])
+        part = Cells(*(each[rows] for each in vars(cells).values()))
         test = _CircleTest(edges, part, value[rows], grad_norm[rows], n_vertices, threshold)
         found[rows] = _largest_accepted(test, part.radius, n_rounds)
     return found
@@ -215,10 +226,12 @@ class _CircleTest:
         base = self.cells.k[row, cell] * y / self.cells.across[row, cell]
         k = base * np.exp(self.log_factor[row, cell, vertex])
         ends = self._ends(along, row, vertex)
-        integral, by_k, bend = integral_value(ends, y, Multipliers(self.cells.nu[row, cell], k))
-        bound = self.value[row, cell] - k * self.grad_norm[row] + integral - self.rounding[row, cell]
+        multipliers = Multipliers(self.cells.nu[row, cell], k, self.cells.tilt[row, cell])
+        integral, by_k, bend = integral_value(ends, y, multipliers)
+        grad_norm = self.grad_norm[row, cell]
+        bound = self.value[row, cell] - k * grad_norm + integral - self.rounding[row, cell]
         # A Newton step uphill in the logarithm, for the next call; whatever the slope is, the bound is valid.
-        step = np.clip((by_k - self.grad_norm[row]) / np.maximum(-bend * k, 1e-9), -0.7, 0.7)
+        step = np.clip((by_k - grad_norm) / np.maximum(-bend * k, 1e-9), -0.7, 0.7)
         factor = self.log_factor[row, cell, vertex] + step
         self.log_factor[row, cell, vertex] = np.clip(factor, -9.0, 6.0)
         length = 2.0 * outer * np.sin(self.step / 2.0)

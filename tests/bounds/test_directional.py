@@ -244,7 +244,7 @@ def test_coarser_bins_never_give_a_larger_bound(name):
     grad_norm = np.full(40, abs(shape.gradient_across()))
     misses = {len(e): np.broadcast_to(1.0 - shape.shares(e), (40, len(e) + 1)) for e in (fine, coarse)}
     few, many = chord_ends(coarse, along), chord_ends(fine, along)
-    nu, k = best_multipliers(few, misses[len(coarse)], grad_norm, across)
+    nu, k, _ = best_multipliers(few, misses[len(coarse)], grad_norm, across)
     # The same multipliers on the parts of each bin.
     place = np.searchsorted(coarse, np.concatenate([fine - 1e-6, [9.0]]))
     parted = dual_value(many, misses[len(fine)], grad_norm, across, Multipliers(nu[:, place], k))
