@@ -87,7 +87,7 @@ def directional_radius(shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike
     grad_norm : array-like of shape (...)
         Upper limit of the norm of the gradient orthogonal to the direction, times sigma.
     n_vertices : int, default=96
-        Points tested on the half circle; more of them lose less in between.
+        Points tested on the half circle, were they all as close as in front; more of them lose less in between.
 
     Returns
     -------

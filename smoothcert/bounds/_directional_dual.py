@@ -101,7 +101,7 @@ def best_multipliers(
     """
     shape, n_bins = across.shape, misses.shape[-1]
     problem = _Problem(
-        Ends(ends.mass, ends.log_w.reshape(-1, n_bins, 2), ends.weight.reshape(-1, n_bins, 2)),
+        Ends(ends.mass, *(part.reshape(-1, *part.shape[-2:]) for part in ends[1:])),
         np.broadcast_to(misses, (*shape, n_bins)).reshape(-1, n_bins),
         np.broadcast_to(grad_norm, shape).ravel(),
         across.ravel(),

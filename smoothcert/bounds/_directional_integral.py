@@ -76,15 +76,35 @@ def chord_ends(edges: FloatArray, along: FloatArray) -> Ends:
 
 @dataclass(frozen=True)
 class Inner:
-    """The parts of `J`: ``J = lifted - nu (1 - missed) - k moment``, and what its derivatives need."""
+    """The parts of `J`: ``J = lifted - nu (1 - missed) - k moment``, and what its derivatives need.
 
-    lifted: FloatArray
-    missed: FloatArray
-    moment: FloatArray
+    The integrand is negative between `low` and `high`, if there is a cut at all. The rates say how fast `missed` falls
+    with `nu` at either end.
+    """
+
+    log_w: FloatArray
+    across: FloatArray
+    cut: FloatArray
     low: FloatArray
     high: FloatArray
+    at_low: FloatArray
+    at_high: FloatArray
     low_rate: FloatArray
     high_rate: FloatArray
+
+    @property
+    def missed(self) -> FloatArray:
+        return np.where(self.cut, ndtr(self.low) + ndtr(-self.high), 1.0)
+
+    @property
+    def moment(self) -> FloatArray:
+        return np.where(self.cut, self.at_low - self.at_high, 0.0)
+
+    @property
+    def lifted(self) -> FloatArray:
+        side = np.where(self.low + self.high > 2.0 * self.across, -1.0, 1.0)
+        between = side * (ndtr(side * (self.high - self.across)) - ndtr(side * (self.low - self.across)))
+        return np.where(self.cut, np.exp(np.maximum(self.log_w, _LOG_ZERO)) * between, 0.0)
 
 
 def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: FloatArray) -> Inner:
@@ -99,16 +119,11 @@ def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: Flo
     (t_low, rise_low), (t_high, rise_high) = _roots(np.where(cut, gap, 0.0))
     touch = (1.0 + np.where(cut, gap, 0.0)) / across - nu / k
     low, high = touch + t_low / across, touch + t_high / across
-    missed = np.where(cut, ndtr(low) + ndtr(-high), 1.0)
-    above = low + high > 2.0 * across
-    side = np.where(above, -1.0, 1.0)
-    lifted = np.exp(np.maximum(log_w, _LOG_ZERO)) * side * (ndtr(side * (high - across)) - ndtr(side * (low - across)))
     at_low, at_high = density(low), density(high)
-    moment = np.where(cut, at_low - at_high, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         low_rate = np.where(cut, at_low / (k * -rise_low), 0.0)
         high_rate = np.where(cut, at_high / (k * rise_high), 0.0)
-    return Inner(np.where(cut, lifted, 0.0), missed, moment, low, high, low_rate, high_rate)
+    return Inner(log_w, across, cut, low, high, at_low, at_high, low_rate, high_rate)
 
 
 def _roots(gap: FloatArray) -> list[tuple[FloatArray, FloatArray]]:

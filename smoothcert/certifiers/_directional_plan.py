@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit
 
 from .._numerics import SAFETY
 from .._validation import FloatArray
@@ -23,8 +23,9 @@ _DEGREE = 5
 _PRIOR = 100.0
 _VERTICES = 48
 _LEAST_RADIUS, _LARGEST_RADIUS = 0.02, 5.0
-_USUAL_GAIN = 1.06
-_NEAR_ENOUGH = 0.02
+_USUAL_SHARE = 0.94
+"""How far certificates usually reach on the way to where the class would lose along the direction."""
+_NEAR_ENOUGH = 0.04
 _WORTH_IT = 1.01
 
 _TILT = 0.5
@@ -100,8 +101,7 @@ def _plan(
     width = np.sqrt(-2.0 * np.log(alpha_share) / n_estimation)
     variance = guesses * misses
     p = guesses @ mass
-    lower = p - width * np.sqrt(p * (1.0 - p))
-    guess = np.clip(_USUAL_GAIN * ndtri(np.clip(lower, 0.5, 1.0 - 1e-9)), _LEAST_RADIUS, _LARGEST_RADIUS)
+    guess = np.clip(_USUAL_SHARE * _distance_along(edges, guesses, width), _LEAST_RADIUS, _LARGEST_RADIUS)
     # A first plan for a guessed radius; a second one, if that was far off, for the radius that the first one promises.
     ridge = width * variance / np.sqrt(variance @ mass)[:, None]
     tilts, grad_norm = limits(guess)
@@ -127,6 +127,19 @@ def _plan(
         borders=cells.borders,
         radius=np.maximum(radius, plain),
     )
+
+
+def _distance_along(edges: FloatArray, shares: FloatArray, width: float) -> FloatArray:
+    """Where along the direction half of the votes would be lost, less `width` standard deviations; 0 if at once."""
+    low, high = np.zeros(len(shares)), np.full(len(shares), _LARGEST_RADIUS)
+    mass = bin_masses(edges)
+    for _ in range(12):
+        middle = (low + high) / 2.0
+        moved = bin_masses(edges, middle)
+        spread = np.sqrt(np.sum(np.square(moved) / mass * shares * (1.0 - shares), axis=-1))
+        kept = np.sum(moved * shares, axis=-1) - width * spread > 0.5
+        low, high = np.where(kept, middle, low), np.where(kept, high, middle)
+    return low
 
 
 def tilts_for(plan: DirectionalPlan, shifts: FloatArray) -> FloatArray:
