@@ -80,7 +80,7 @@ def best_multipliers(
     across: FloatArray,
     ridge: FloatArray | float = 0.0,
     start: FloatArray | None = None,
-    n_steps: int = 12,
+    n_steps: int = 6,
     tilt: FloatArray | float = 1.0,
 ) -> Multipliers:
     """Multipliers that make the bound large.
@@ -142,7 +142,7 @@ def _solve(problem: _Problem, log_k: FloatArray, n_steps: int) -> Multipliers:
     offset: FloatArray | None = None
     for step in range(n_steps):
         k = np.exp(log_k)
-        nu, inner, offset = _solve_bins(problem, k, 7 if step == 0 else 3, offset)
+        nu, inner, offset = _solve_bins(problem, k, 5 if step == 0 else 3, offset)
         excess, slope = _excess(problem, inner)
         value = _penalised(problem, inner, Multipliers(nu, k, problem.tilt))
         better = value > largest[active]

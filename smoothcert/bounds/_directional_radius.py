@@ -44,7 +44,6 @@ _MARGIN = 3e-5
 _TOLERANCE = 1e-4
 """Part of the radius that may be left over where the margin jumps, because a vertex enters another cell."""
 
-_STEPS = 9
 _LEAST_RADIUS = 1e-4
 
 _WATCHED = 0.04
@@ -116,6 +115,7 @@ def cells_radius(
     n_vertices: int,
     threshold: float = 0.5,
     n_rounds: int = 8,
+    n_steps: int = 9,
 ) -> FloatArray:
     """Largest radius found at which all cells pass, 0 if there is none.
 
@@ -127,6 +127,12 @@ def cells_radius(
         What is known of ``sum mass nu h``: a lower limit.
     grad_norm : ndarray of shape (n_rows, n_cells)
         Upper limits of the tilted gradient across.
+    n_vertices : int
+        Of the polygon around the half circle.
+    threshold : float
+        Probability to keep.
+    n_rounds, n_steps : int
+        Candidates that are tested at all points, and tests of a few points for each of them.
     """
     found = np.zeros(len(value))
     per_row = 2 * cells.nu.shape[-1] * 2 * n_vertices
@@ -135,17 +141,17 @@ def cells_radius(
         rows = slice(first, first + step)
         part = Cells(*(each[rows] for each in vars(cells).values()))
         test = _CircleTest(edges, part, value[rows], grad_norm[rows], n_vertices, threshold)
-        found[rows] = _largest_accepted(test, part.radius, n_rounds)
+        found[rows] = _largest_accepted(test, part.radius, n_rounds, n_steps)
     return found
 
 
-def _largest_accepted(test: _CircleTest, guess: FloatArray, n_rounds: int) -> FloatArray:
+def _largest_accepted(test: _CircleTest, guess: FloatArray, n_rounds: int, n_steps: int) -> FloatArray:
     """Secant steps on the margin over the points where it is small; what they find is accepted if all points pass."""
     search = _Search(guess)
     # Slopes get better from call to call, so the first refusal is no reason to stay below.
     search.advance(test(search.radius, search.going, watch=True), search.going)
     for _ in range(n_rounds):
-        for _ in range(_STEPS):
+        for _ in range(n_steps):
             margin = test(search.radius, search.going, everything=False)
             search.learn(margin)
             unsettled = search.going & ~search.settled(margin)
@@ -205,9 +211,9 @@ class _Search:
 
 
 def _vertex_angles(n_vertices: int) -> FloatArray:
-    """Angles from the direction, from 0 to pi; behind, where little is at stake, they are four times as far apart."""
+    """Angles from the direction, from 0 to pi; behind, where less is at stake, they are twice as far apart."""
     front = np.arange(n_vertices // 2) * (np.pi / n_vertices)
-    return np.concatenate([front, np.linspace(np.pi / 2.0, np.pi, n_vertices // 8 + 1)])
+    return np.concatenate([front, np.linspace(np.pi / 2.0, np.pi, n_vertices // 4 + 1)])
 
 
 class _CircleTest:

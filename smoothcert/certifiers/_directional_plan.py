@@ -21,7 +21,7 @@ from ..tallies import DirectionalPlan, DirectionalTally, IntArray
 
 _DEGREE = 5
 _PRIOR = 100.0
-_VERTICES = 48
+_VERTICES = 32
 _LEAST_RADIUS, _LARGEST_RADIUS = 0.02, 5.0
 _USUAL_SHARE = 0.94
 """How far certificates usually reach on the way to where the class would lose along the direction."""
@@ -84,6 +84,7 @@ def plan_from_pilot(
 def _plan(
     pilot: DirectionalTally, n_estimation: int, alpha: float, alpha_share: float, alpha_gradient: float
 ) -> DirectionalPlan:
+    """The plan of a single input."""
     edges = np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
     guesses = expected_shares(edges, pilot.bin_hits, pilot.bin_trials)
@@ -101,14 +102,17 @@ def _plan(
     width = np.sqrt(-2.0 * np.log(alpha_share) / n_estimation)
     variance = guesses * misses
     p = guesses @ mass
-    guess = np.clip(_USUAL_SHARE * _distance_along(edges, guesses, width), _LEAST_RADIUS, _LARGEST_RADIUS)
+    distance = _distance_along(edges, guesses, width)
+    if distance[0] == 0.0:  # nothing to be certified in sight
+        return replace(pilot.plan, measured=np.zeros(1, dtype=bool), guesses=guesses)
+    guess = np.clip(_USUAL_SHARE * distance, _LEAST_RADIUS, _LARGEST_RADIUS)
     # A first plan for a guessed radius; a second one, if that was far off, for the radius that the first one promises.
     ridge = width * variance / np.sqrt(variance @ mass)[:, None]
     tilts, grad_norm = limits(guess)
     cells = plan_cells(edges, misses, grad_norm, guess, ridge[:, None], tilt=tilts[..., pilot.plan.strata])
     spread = np.sqrt(np.sum(mass * np.square(cells.nu) * variance[:, None], axis=-1))
     value = np.sum(mass * cells.nu * guesses[:, None], axis=-1) - width * spread
-    radius = cells_radius(edges, cells, value, grad_norm, _VERTICES, n_rounds=3)
+    radius = cells_radius(edges, cells, value, grad_norm, _VERTICES, n_steps=3)
     better = np.maximum(np.where(radius > 0.0, radius, guess), _LEAST_RADIUS)
     if np.any(np.abs(better - guess) > _NEAR_ENOUGH * guess):
         ridge = width * variance[:, None] / np.maximum(spread, 1e-6)[..., None]
