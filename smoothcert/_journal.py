@@ -14,7 +14,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -173,7 +173,7 @@ class Journal(Ledger):
             self.flush()
         finally:
             self._close()
-        if isinstance(error, BrokenProcessPool):
+        if isinstance(error, BrokenExecutor):
             raise RuntimeError(
                 f"A worker process died: {str(error).splitlines()[0]} Nothing that was counted before is lost: "
                 f"call certify again with journal={str(self.path)!r} to continue."

@@ -105,15 +105,17 @@ def lock_of(path: Path) -> sqlite3.Connection:
     return lock
 
 
+_CURE = "Check that the disk has room and that the file and its directory can be written, then call certify again."
+
+
 @contextmanager
-def told(path: Path, what: str) -> Iterator[None]:
-    """Errors of the file in words: what failed, and that earlier records are safe."""
+def told(path: Path, what: str, cure: str = _CURE) -> Iterator[None]:
+    """Errors of the file in words: what failed, that earlier records are safe, and what to do."""
     try:
         yield
     except sqlite3.OperationalError as error:
         raise OSError(
-            f"journal {str(path)!r} could not be {what}: {error}. Whatever it held before is still there. Check "
-            "that the disk has room and that the file and its directory can be written, then call certify again."
+            f"journal {str(path)!r} could not be {what}: {error}. Whatever it held before is still there. {cure}"
         ) from error
     except (sqlite3.DatabaseError, BadZipFile) as error:
         raise ValueError(

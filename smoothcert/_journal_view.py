@@ -66,7 +66,9 @@ class JournalView:
 def read_journal(path: Any) -> JournalView:
     """Show how far a run with a journal is, and the certificates it has already.
 
-    The file is opened for reading only; a run that writes to it is not disturbed.
+    Nothing in the file is changed, and a run that writes to it is not disturbed. What a killed run left half-written
+    beside the file is put in order first, as the run itself would do when continued; where that may not be written,
+    an error says so.
 
     Parameters
     ----------
@@ -99,15 +101,25 @@ def read_journal(path: Any) -> JournalView:
     path = check_path(path, "path")
     if not path.exists():
         raise FileNotFoundError(f"path must be a journal written by certify, got {str(path)!r}, which does not exist.")
-    with told(path, "read"), closing(_open(path)) as file:
+    with told(path, "read", _CURE), closing(_open(path)) as file:
         file.execute("BEGIN")  # one state of the file, whatever is written meanwhile
         if is_new(file, path):
             raise ValueError(f"path must be a journal written by certify, got {str(path)!r}, which is empty.")
         return _view(file)
 
 
+_CURE = (
+    "A file that a run is writing to, or was when it was killed, can be read only where its log can be written. Copy "
+    "all files that begin with its name to a directory where you may write, and read the copy there."
+)
+
+
 def _open(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30.0, isolation_level=None)
+    # A kill may leave a log that must be rolled back or recovered before anything can be read, and SQLite refuses that
+    # to a connection that asked for reading only. Where the file may not be written, "rw" opens it for reading.
+    file = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=30.0, isolation_level=None)
+    file.execute("PRAGMA query_only = ON")
+    return file
 
 
 def _view(file: sqlite3.Connection) -> JournalView:

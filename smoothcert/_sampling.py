@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
@@ -280,6 +281,9 @@ def _tally_unit(
     paired: bool,
     slopes: bool,
 ) -> tuple[int, Span, Tally]:
+    # A copy is filled: whoever loses the result sends the same unit again, and where workers share memory with the main
+    # process its tally would not be empty any more.
+    tally = deepcopy(tally)
     at_hand = sampler.get()
     fill = at_hand.tally_slopes if slopes else partial(at_hand.tally, paired=paired)
     return index, blocks, fill(row, key, stage, n_draws, blocks, tally)

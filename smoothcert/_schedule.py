@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,10 +12,14 @@ from typing import Any
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
-from ._sharing import sendable
+from ._dask import dask_results
+from ._sharing import is_dask
 
 Unit = tuple[int, Callable[..., Any], tuple[Any, ...]]
 """A piece of work: its number of samples, a function, and its arguments."""
+
+# Units submitted at a time, for each worker: it should not wait for the next one.
+_AHEAD = 3
 
 # Units for each worker in a round, where a backend gives results back in rounds only.
 _ROUND = 4
@@ -40,20 +44,21 @@ class Schedule:
                 self.progress(samples)
                 yield result
             return
-        tasks = (
-            delayed(_with_samples)(samples, function, tuple(sendable(argument) for argument in arguments))
-            for samples, function, arguments in units
-        )
-        with closing(_results(tasks, self.n_jobs, workers)) as results:
+        with closing(_results(units, self.n_jobs, workers)) as results:
             for samples, result in results:
                 self.progress(samples)
                 yield result
 
 
-def _results(tasks: Iterator[Any], n_jobs: int | None, workers: int) -> Generator[Any, None, None]:
+def _results(units: Iterable[Unit], n_jobs: int | None, workers: int) -> Generator[tuple[int, Any], None, None]:
     backend, _ = get_active_backend()
+    if is_dask(backend):
+        yield from dask_results(backend, units, _AHEAD * workers)
+        return
+    tasks = (delayed(_with_samples)(*unit) for unit in units)
     if getattr(backend, "supports_return_generator", False):
-        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="3*n_jobs", batch_size=1)(tasks)
+        ahead = f"{_AHEAD}*n_jobs"
+        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch=ahead, batch_size=1)(tasks)
         try:
             for result in results:  # noqa: UP028 ("yield from" would close it before warnings are off)
                 yield result

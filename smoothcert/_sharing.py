@@ -1,15 +1,16 @@
 """Sending an object to each worker process once, however many tasks use it.
 
-Worker processes on this machine read it from a temporary file and remember it. Threads share it as it is. Dask keeps a
-copy in every worker, which tasks name and do not carry; a worker that comes later takes its copy from another. With
-other cluster backends the object travels with its tasks.
+Worker processes on this machine read it from a temporary file and remember it. Threads share it as it is. Dask gives a
+copy to every worker, which tasks name and do not carry; a worker that comes later takes its copy from another, and
+where all copies were lost with their workers it is sent again. With other cluster backends the object travels with its
+tasks.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -23,7 +24,6 @@ try:
 except ImportError:  # older versions of joblib bring it along
     from joblib.externals import cloudpickle
 
-_DASK = "DaskDistributedBackend"
 _LOCAL_PROCESSES = ("LokyBackend", "MultiprocessingBackend")
 
 _remembered: dict[str, Any] = {}
@@ -33,10 +33,11 @@ _unpacking = Lock()
 class Shared:
     """Stands for an object in tasks; ``get`` gives the object."""
 
-    def __init__(self, value: Any, path: str | None = None, future: Any = None) -> None:
+    def __init__(self, value: Any, path: str | None = None, send: Callable[[], Any] | None = None) -> None:
         self._value = value
         self._path = path
-        self._future = future
+        self._send = send
+        self._future: Any = None if send is None else send()
 
     def get(self) -> Any:
         if self._value is None and self._path is not None:
@@ -47,8 +48,16 @@ class Shared:
             self._value = _remembered[self._path]
         return self._value
 
+    def sendable(self) -> Any:
+        if self._send is None:
+            return self
+        if self._future.status != "finished":  # lost with the workers that had it
+            self._future = self._send()
+        return self._future
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"_value": None if self._path else self._value, "_path": self._path, "_future": None}
+        value = None if self._path else self._value
+        return {"_value": value, "_path": self._path, "_send": None, "_future": None}
 
 
 class Packed:
@@ -69,20 +78,23 @@ class Packed:
 
 def sendable(argument: Any) -> Any:
     """What a task is given in place of an argument: Dask puts the object in the place of its future."""
-    future = argument._future if isinstance(argument, Shared) else None
-    return argument if future is None else future
+    return argument.sendable() if isinstance(argument, Shared) else argument
+
+
+def is_dask(backend: Any) -> bool:
+    return type(backend).__name__ == "DaskDistributedBackend"
 
 
 @contextmanager
 def shared(value: Any, n_jobs: int | None) -> Iterator[Shared]:
     """Make an object ready to be used by tasks of the active joblib backend."""
     backend, _ = get_active_backend()
-    kind = type(backend).__name__
-    if joblib.effective_n_jobs(n_jobs) == 1 or kind not in (*_LOCAL_PROCESSES, _DASK):
+    local = type(backend).__name__ in _LOCAL_PROCESSES
+    if joblib.effective_n_jobs(n_jobs) == 1 or not (local or is_dask(backend)):
         yield Shared(value)
         return
-    if kind == _DASK:
-        yield Shared(value, future=backend.client.scatter(Packed(value), broadcast=True, hash=False))
+    if is_dask(backend):
+        yield Shared(value, send=lambda: backend.client.scatter(Packed(value), broadcast=True, hash=False))
         return
     handle, path = tempfile.mkstemp(prefix="smoothcert-", suffix=".pickle")
     try:

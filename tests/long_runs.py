@@ -11,7 +11,15 @@ import numpy as np
 from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
-from smoothcert import SecondOrderDipoleCertifier, SmoothedClassifier, read_journal
+from smoothcert import (
+    DipoleCertifier,
+    DirectionalCertifier,
+    FirstOrderCertifier,
+    SecondOrderCertifier,
+    SecondOrderDipoleCertifier,
+    SmoothedClassifier,
+    read_journal,
+)
 
 X, Y = load_iris(return_X_y=True)
 INPUTS = X[::25]
@@ -48,6 +56,17 @@ def model(certifier=None, **parameters):
     return SmoothedClassifier(SlowGaussianNB(), certifier=certifier, n_augment=1, **settings).fit(X, Y)
 
 
+def every_certifier():
+    """One of each kind."""
+    return [
+        FirstOrderCertifier(),
+        SecondOrderCertifier(),
+        DipoleCertifier(),
+        SecondOrderDipoleCertifier(),
+        DirectionalCertifier(n_bins=12),  # few bins: to plan takes no longer than to sample
+    ]
+
+
 def assert_same(one, other):
     """The same certificates to the last bit, evidence included."""
     for name in ("prediction", "radius", "abstained"):
@@ -75,7 +94,7 @@ def start(journal, n_jobs=1, pause=0.02, **options):
     return process
 
 
-def wait_for_evidence(journal, least=0.02, seconds=60.0):
+def wait_for_evidence(journal, least=0.02, seconds=300.0):
     """Until a run has something in its journal."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -27,7 +27,7 @@ def reference():
 def killed(tmp_path_factory):
     """A journal with its log, as a killed run leaves them."""
     directory = tmp_path_factory.mktemp("killed")
-    process = long_runs.start(directory / "run.sqlite", pause=0.05)
+    process = long_runs.start(directory / "run.sqlite", pause=0.1)
     try:
         long_runs.wait_for_evidence(directory / "run.sqlite", least=0.3)
     finally:
@@ -148,6 +148,31 @@ def test_read_only(reference):
         assert path.read_bytes() == before
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
+@pytest.mark.parametrize("left", ["-journal", "-wal"])
+def test_read_only_with_what_a_kill_left(left):
+    """Nobody may put it in order here: the error says what to do, and the copy can be read."""
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as other:
+        directory = Path(name)
+        path = finished(directory)
+        if left == "-wal":
+            with closing(sqlite3.connect(path)) as file:
+                file.execute("PRAGMA journal_mode = WAL")
+        content = {"-journal": bytes.fromhex("d9d505f920a163d7") + bytes(504), "-wal": b""}
+        Path(f"{path}{left}").write_bytes(content[left])
+        for file in directory.iterdir():
+            file.chmod(0o444)
+        directory.chmod(0o555)
+        try:
+            with nobody(), pytest.raises(OSError, match=r"could not be read.*still there.*Copy all files"):
+                read_journal(path)
+            for file in directory.iterdir():
+                (Path(other) / file.name).write_bytes(file.read_bytes())
+        finally:
+            directory.chmod(0o755)
+        assert read_journal(Path(other) / path.name).share == 1.0
+
+
 FULL = """
 import resource, sys
 import long_runs
@@ -173,7 +198,7 @@ def test_full_disk(limit, tmp_path, reference):
     paths = [str(Path(long_runs.__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-W", "ignore", "-c", FULL, str(path), str(limit)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)
     assert result.returncode == 0, result.stderr
     assert "could not be" in result.stdout
     assert "still there" in result.stdout

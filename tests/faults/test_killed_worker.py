@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 
 import long_runs
 import pytest
@@ -22,8 +23,9 @@ class Mortal(long_runs.GaussianNB):
 
     def predict(self, X):
         if os.path.exists(self.trigger):
-            os.unlink(self.trigger)  # one worker only
-            os.kill(os.getpid(), signal.SIGKILL)
+            with suppress(FileNotFoundError):  # another worker was first; one dies, not all
+                os.unlink(self.trigger)
+                os.kill(os.getpid(), signal.SIGKILL)
         return super().predict(X)
 
 
@@ -93,6 +95,42 @@ def test_dask_worker(tmp_path):
                 sampling._tally_unit = unit
         assert not trigger.exists()  # somebody died of it
     assert_same(found, reference)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_dask_gives_up_a_unit_that_kills_its_workers(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    journal, trigger = tmp_path / "run.sqlite", tmp_path / "die"
+    monkeypatch.setattr("smoothcert._sampling._UNIT_SECONDS", 0.001)
+    clf = long_runs.model()
+    clf.estimator_ = Mortal(str(trigger)).fit(long_runs.X, long_runs.Y)
+    reference = clf.certify(INPUTS)
+    from smoothcert._journal import Journal
+
+    add = Journal.add
+
+    def add_and_tell(self, stage, row, span, tally):
+        add(self, stage, row, span, tally)
+        if stage == 3 and row == 2:
+            trigger.touch()
+
+    monkeypatch.setattr(Journal, "add", add_and_tell)
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(**options, local_directory=str(tmp_path)) as cluster,
+        distributed.Client(cluster),
+        parallel_config(backend="dask"),
+        pytest.raises(RuntimeError, match=r"workers died over the same piece of work.*run\.sqlite"),
+    ):
+        clf.certify(INPUTS, journal=journal)
+    monkeypatch.setattr(Journal, "add", add)
+    trigger.unlink(missing_ok=True)
+    assert 0 < read_journal(journal).share < 1
+    assert_same(clf.certify(INPUTS, journal=journal), reference)
 
 
 def _pid():
