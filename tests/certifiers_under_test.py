@@ -117,9 +117,10 @@ def extreme_directional_tally(certifier, hits, n, n_features):
     ends = np.rint(np.cumsum(bin_masses(edges)) * n).astype(np.int64)
     trials = np.diff(ends, prepend=0)
     bin_hits = np.clip(hits - (ends - trials), 0, trials)
-    rest = n * (n_features - 1) / 4
-    counts = [hits], [n], bin_hits[None], trials[None], np.zeros((1, n_features)), np.array([rest])
-    pilot = DirectionalTally(*counts, DirectionalPlan.towards(edges, direction), [0])
+    plan = DirectionalPlan.towards(edges, direction)
+    rest = np.bincount(plan.strata, weights=trials) * (n_features - 1) / 4
+    sums = np.zeros((1, plan.n_strata, n_features)), rest[None]
+    pilot = DirectionalTally([hits], [n], bin_hits[None], trials[None], *sums, plan, [0])
     plan = plan_from_pilot(pilot, n, certifier.alpha, 0.8 * certifier.alpha, 0.2 * certifier.alpha)
     # No pilot measures where it expects no radius.
     forced = replace(plan, measured=np.array([True]), radius=np.maximum(plan.radius, 0.02))

@@ -129,6 +129,13 @@ VALID = {
         "guesses": [0.7, 0.6],
         "alpha": 0.01,
     },
+    confidence.stratified_gradient_upper: {
+        "norm_sq": 0.01,
+        "trials": [40, 60],
+        "weights": [0.01, 0.01],
+        "n_features": 5,
+        "alpha": 0.01,
+    },
     confidence.binomial_lower: {"k": 80, "n": 100, "alpha": 0.01},
     confidence.binomial_upper: {"k": 80, "n": 100, "alpha": 0.01},
     confidence.gradient_norm_upper: {"norm_sq": 0.01, "n": 100, "n_features": 5, "alpha": 0.01, "method": "centred"},

@@ -87,7 +87,7 @@ def directional_radius(shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike
     grad_norm : array-like of shape (...)
         Upper limit of the norm of the gradient orthogonal to the direction, times sigma.
     n_vertices : int, default=96
-        Points tested on the half circle; more of them lose less in between.
+        Points tested on the half circle, were they all as close as in front; more of them lose less in between.
 
     Returns
     -------
@@ -125,9 +125,9 @@ def _radius(misses: FloatArray, edges: FloatArray, grad_norm: FloatArray, p: Flo
     guess = np.clip(ndtri(np.minimum(p, 1.0 - 1e-12)), 1e-3, 6.0)
     start = None
     for _ in range(4):
-        cells = plan_cells(edges, misses, grad_norm, guess, start=start)
+        cells = plan_cells(edges, misses, grad_norm[:, None], guess, start=start)
         value = np.sum(mass * cells.nu * (1.0 - misses[:, None]), axis=-1)
-        radius = cells_radius(edges, cells, value, grad_norm, n_vertices)
+        radius = cells_radius(edges, cells, value, np.broadcast_to(grad_norm[:, None], value.shape), n_vertices)
         best = np.maximum(best, radius)
         if np.all(np.abs(radius - guess) <= 0.003 * guess):
             break

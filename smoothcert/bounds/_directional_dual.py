@@ -6,6 +6,9 @@ For displacement (`along`, `across`), shares `h` on bins of `z1` and a limit `G`
 
 concave in all multipliers. At a given slope `k` each bin is solved by itself, by the right end `B` of its worst
 interval; then the slope is moved until the worst case uses up the gradient it is allowed.
+
+The slope may differ from bin to bin by known factors, the tilt. Then `G` limits the gradient across with its parts
+from the bins multiplied by these factors.
 """
 
 from __future__ import annotations
@@ -31,37 +34,42 @@ USUAL_SLOPE = 0.6
 
 
 class Multipliers(NamedTuple):
-    """One number for each bin, shape (..., n_bins), and a slope, shape (...)."""
+    """One number for each bin, shape (..., n_bins), and a slope, shape (...), times the tilt of each bin."""
 
     nu: FloatArray
     k: FloatArray
+    tilt: FloatArray | float = 1.0
+
+    @property
+    def slopes(self) -> FloatArray:
+        """The slope in each bin."""
+        return self.k[..., None] * self.tilt
 
 
 def dual_value(
     ends: Ends, misses: FloatArray, grad_norm: FloatArray, across: FloatArray, multipliers: Multipliers
 ) -> FloatArray:
     """The bound for given multipliers, when the shares of hits ``1 - misses`` are known."""
-    nu, k = multipliers
-    return _value(ends, misses, grad_norm, _inner(ends, nu, k, across), nu, k)
+    return _value(ends, misses, grad_norm, _inner(ends, multipliers, across), multipliers)
 
 
-def _value(
-    ends: Ends, misses: FloatArray, grad_norm: FloatArray, inner: Inner, nu: FloatArray, k: FloatArray
-) -> FloatArray:
-    parts = inner.lifted - k[..., None, None] * inner.moment + nu[..., None] * (inner.missed - misses[..., None])
-    return np.sum(ends.weight * parts, axis=(-2, -1)) - k * grad_norm
+def _value(ends: Ends, misses: FloatArray, grad_norm: FloatArray, inner: Inner, multipliers: Multipliers) -> FloatArray:
+    nu, slopes = multipliers.nu[..., None], multipliers.slopes[..., None]
+    parts = inner.lifted - slopes * inner.moment + nu * (inner.missed - misses[..., None])
+    return np.sum(ends.weight * parts, axis=(-2, -1)) - multipliers.k * grad_norm
 
 
 def integral_value(
     ends: Ends, across: FloatArray, multipliers: Multipliers
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean of `J` for given multipliers, and its first and second derivative by the slope."""
-    nu, k = multipliers
-    inner = _inner(ends, nu, k, across)
-    parts = inner.lifted - k[..., None, None] * inner.moment - nu[..., None] * (1.0 - inner.missed)
+    inner = _inner(ends, multipliers, across)
+    nu, slopes, tilt = multipliers.nu[..., None], multipliers.slopes[..., None], np.asarray(multipliers.tilt)[..., None]
+    parts = inner.lifted - slopes * inner.moment - nu * (1.0 - inner.missed)
     low, high = np.clip(inner.low, -40.0, 40.0), np.clip(inner.high, -40.0, 40.0)
     bend = np.square(low) * inner.low_rate + np.square(high) * inner.high_rate
-    value, by_k, by_k_twice = (np.sum(ends.weight * part, axis=(-2, -1)) for part in (parts, -inner.moment, -bend))
+    terms = (parts, -inner.moment * tilt, -bend * np.square(tilt))
+    value, by_k, by_k_twice = (np.sum(ends.weight * part, axis=(-2, -1)) for part in terms)
     return value, by_k, by_k_twice
 
 
@@ -72,7 +80,8 @@ def best_multipliers(
     across: FloatArray,
     ridge: FloatArray | float = 0.0,
     start: FloatArray | None = None,
-    n_steps: int = 12,
+    n_steps: int = 6,
+    tilt: FloatArray | float = 1.0,
 ) -> Multipliers:
     """Multipliers that make the bound large.
 
@@ -87,22 +96,25 @@ def best_multipliers(
         Cost of large multipliers: half of ``ridge * nu^2`` is taken off in each bin, times its mass.
     start : ndarray of shape (...), optional
         Slopes to start from; several are tried if there are none.
+    tilt : ndarray of shape (..., n_bins)
+        Factors of the slope in the bins, positive.
     """
     shape, n_bins = across.shape, misses.shape[-1]
     problem = _Problem(
-        Ends(ends.mass, ends.log_w.reshape(-1, n_bins, 2), ends.weight.reshape(-1, n_bins, 2)),
+        Ends(ends.mass, *(part.reshape(-1, *part.shape[-2:]) for part in ends[1:])),
         np.broadcast_to(misses, (*shape, n_bins)).reshape(-1, n_bins),
         np.broadcast_to(grad_norm, shape).ravel(),
         across.ravel(),
         np.broadcast_to(ridge, (*shape, n_bins)).reshape(-1, n_bins),
+        np.broadcast_to(tilt, (*shape, n_bins)).reshape(-1, n_bins),
     )
     starts = [across * USUAL_SLOPE, across * 0.02] if start is None else [start]
     tried = [_solve(problem, np.log(first).ravel(), n_steps) for first in starts]
-    values = [_penalised(problem, _inner(problem.ends, *m, problem.across), *m) for m in tried]
+    values = [_penalised(problem, _inner(problem.ends, m, problem.across), m) for m in tried]
     best = np.argmax(values, axis=0)
     each = np.arange(len(best))
     nu, k = np.stack([m.nu for m in tried])[best, each], np.stack([m.k for m in tried])[best, each]
-    return Multipliers(nu.reshape(*shape, n_bins), k.reshape(shape))
+    return Multipliers(nu.reshape(*shape, n_bins), k.reshape(shape), tilt)
 
 
 class _Problem(NamedTuple):
@@ -113,15 +125,16 @@ class _Problem(NamedTuple):
     grad_norm: FloatArray
     across: FloatArray
     ridge: FloatArray
+    tilt: FloatArray
 
     def only(self, rows: FloatArray) -> _Problem:
         ends = Ends(self.ends.mass, self.ends.log_w[rows], self.ends.weight[rows])
-        return _Problem(ends, self.misses[rows], self.grad_norm[rows], self.across[rows], self.ridge[rows])
+        return _Problem(ends, *(part[rows] for part in self[1:]))
 
 
 def _solve(problem: _Problem, log_k: FloatArray, n_steps: int) -> Multipliers:
     """Slopes by Newton steps in a bracket, problems that are solved being left alone."""
-    best = Multipliers(np.zeros(problem.misses.shape), np.exp(log_k))
+    best = Multipliers(np.zeros(problem.misses.shape), np.exp(log_k), problem.tilt)
     largest = np.full(len(log_k), -np.inf)
     least, most = np.log(problem.across) - 9.0, np.log(problem.across) + 6.0
     log_k = np.clip(log_k, least, most)
@@ -129,9 +142,9 @@ def _solve(problem: _Problem, log_k: FloatArray, n_steps: int) -> Multipliers:
     offset: FloatArray | None = None
     for step in range(n_steps):
         k = np.exp(log_k)
-        nu, inner, offset = _solve_bins(problem, k, 7 if step == 0 else 3, offset)
+        nu, inner, offset = _solve_bins(problem, k, 5 if step == 0 else 3, offset)
         excess, slope = _excess(problem, inner)
-        value = _penalised(problem, inner, nu, k)
+        value = _penalised(problem, inner, Multipliers(nu, k, problem.tilt))
         better = value > largest[active]
         best.nu[active[better]], best.k[active[better]] = nu[better], k[better]
         largest[active] = np.maximum(value, largest[active])
@@ -154,26 +167,26 @@ def _solve(problem: _Problem, log_k: FloatArray, n_steps: int) -> Multipliers:
     return best
 
 
-def _inner(ends: Ends, nu: FloatArray, k: FloatArray, across: FloatArray) -> Inner:
-    return inner_integral(ends.log_w, nu[..., None], k[..., None, None], across[..., None, None])
+def _inner(ends: Ends, multipliers: Multipliers, across: FloatArray) -> Inner:
+    return inner_integral(ends.log_w, multipliers.nu[..., None], multipliers.slopes[..., None], across[..., None, None])
 
 
-def _penalised(problem: _Problem, inner: Inner, nu: FloatArray, k: FloatArray) -> FloatArray:
-    cost = np.sum(problem.ends.mass * problem.ridge * np.square(nu), axis=-1) / 2.0
-    return _value(problem.ends, problem.misses, problem.grad_norm, inner, nu, k) - cost
+def _penalised(problem: _Problem, inner: Inner, multipliers: Multipliers) -> FloatArray:
+    cost = np.sum(problem.ends.mass * problem.ridge * np.square(multipliers.nu), axis=-1) / 2.0
+    return _value(problem.ends, problem.misses, problem.grad_norm, inner, multipliers) - cost
 
 
 def _excess(problem: _Problem, inner: Inner) -> tuple[FloatArray, FloatArray]:
     """Gradient that the worst case uses beyond the limit, and how fast it falls with the slope when bins follow."""
     weight = problem.ends.weight
-    used = -np.sum(weight * inner.moment, axis=(-2, -1))
+    used = -np.sum(weight * inner.moment * problem.tilt[..., None], axis=(-2, -1))
     low, high = np.clip(inner.low, -40.0, 40.0), np.clip(inner.high, -40.0, 40.0)
     low_part, high_part = weight * inner.low_rate, weight * inner.high_rate
     by_k = np.sum(low**2 * low_part + high**2 * high_part, axis=-1)
     by_both = np.sum(low * low_part + high * high_part, axis=-1)
     by_nu = np.sum(low_part + high_part, axis=-1) + problem.ends.mass * problem.ridge
     slope = -(by_k - np.divide(by_both**2, by_nu, out=np.zeros_like(by_k), where=by_nu > 1e-300))
-    return used - problem.grad_norm, np.sum(slope, axis=-1)
+    return used - problem.grad_norm, np.sum(slope * np.square(problem.tilt), axis=-1)
 
 
 def _solve_bins(
@@ -188,7 +201,7 @@ def _solve_bins(
     slopes, counted from where the end of a half-space would be; the new one comes back.
     """
     ends, misses, ridge = problem.ends, problem.misses, problem.ridge
-    across, k_b = problem.across[:, None], k[:, None]
+    across, k_b = problem.across[:, None], k[:, None] * problem.tilt
     log_mean = np.log(np.maximum(np.sum(ends.weight * np.exp(ends.log_w), axis=-1) / ends.mass, 1e-250))
     wanted = -ndtri(np.clip(misses, 1e-12, 1.0 - 1e-12))
     spread = np.clip(log_mean - ends.log_w.min(axis=-1), 0.0, 60.0)
@@ -207,7 +220,7 @@ def _solve_bins(
         growth = np.expm1(signed)
         gap = np.where(distance >= 0.0, growth - signed, -0.5 * t * t)
         nu = base + k_b / across * gap
-        inner = _inner(ends, nu, k, problem.across)
+        inner = _inner(ends, Multipliers(nu, k, problem.tilt), problem.across)
         if step == n_steps:
             break
         missed = np.sum(ends.weight * inner.missed, axis=-1) / ends.mass - ridge * nu

@@ -39,17 +39,13 @@ class Ends(NamedTuple):
     weight: FloatArray  # (..., n_bins, 2)
 
 
-def bin_masses(edges: FloatArray) -> FloatArray:
-    """Normal masses of the bins between and outside of `edges`."""
-    return _differences(edges, np.zeros(()))
-
-
-def _differences(edges: FloatArray, shift: FloatArray) -> FloatArray:
-    """Normal masses of bins moved by `-shift`, each from the tail that is smaller; shape of `shift` + (n_bins,)."""
+def bin_masses(edges: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
+    """Normal masses of the bins between and outside of `edges`, moved by `-shift`; shape of `shift` + (n_bins,)."""
+    # Each difference from the tail that is smaller.
     moved = edges - np.asarray(shift)[..., None]
     ends = np.full((*moved.shape[:-1], 1), np.inf)
     left, right = np.concatenate([-ends, moved], axis=-1), np.concatenate([moved, ends], axis=-1)
-    above = left + right > 0.0
+    above = left > -right
     return np.where(above, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
 
 
@@ -57,7 +53,7 @@ def chord_ends(edges: FloatArray, along: FloatArray) -> Ends:
     """Two-point stand-ins of all bins for displacements `along`."""
     along = np.asarray(along, dtype=np.float64)[..., None]
     mass = bin_masses(edges)
-    moved = _differences(edges, along[..., 0])  # mass times mean of w
+    moved = bin_masses(edges, along[..., 0])  # mass times mean of w
     at_edges = along * edges - np.square(along) / 2.0
     inside = np.broadcast_to(_LOG_ZERO, (*at_edges.shape[:-1], 1))
     rising, falling = along >= 0.0, along <= 0.0
@@ -80,15 +76,35 @@ def chord_ends(edges: FloatArray, along: FloatArray) -> Ends:
 
 @dataclass(frozen=True)
 class Inner:
-    """The parts of `J`: ``J = lifted - nu (1 - missed) - k moment``, and what its derivatives need."""
+    """The parts of `J`: ``J = lifted - nu (1 - missed) - k moment``, and what its derivatives need.
 
-    lifted: FloatArray
-    missed: FloatArray
-    moment: FloatArray
+    The integrand is negative between `low` and `high`, if there is a cut at all. The rates say how fast `missed` falls
+    with `nu` at either end.
+    """
+
+    log_w: FloatArray
+    across: FloatArray
+    cut: FloatArray
     low: FloatArray
     high: FloatArray
+    at_low: FloatArray
+    at_high: FloatArray
     low_rate: FloatArray
     high_rate: FloatArray
+
+    @property
+    def missed(self) -> FloatArray:
+        return np.where(self.cut, ndtr(self.low) + ndtr(-self.high), 1.0)
+
+    @property
+    def moment(self) -> FloatArray:
+        return np.where(self.cut, self.at_low - self.at_high, 0.0)
+
+    @property
+    def lifted(self) -> FloatArray:
+        side = np.where(self.low + self.high > 2.0 * self.across, -1.0, 1.0)
+        between = side * (ndtr(side * (self.high - self.across)) - ndtr(side * (self.low - self.across)))
+        return np.where(self.cut, np.exp(np.maximum(self.log_w, _LOG_ZERO)) * between, 0.0)
 
 
 def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: FloatArray) -> Inner:
@@ -103,16 +119,11 @@ def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: Flo
     (t_low, rise_low), (t_high, rise_high) = _roots(np.where(cut, gap, 0.0))
     touch = (1.0 + np.where(cut, gap, 0.0)) / across - nu / k
     low, high = touch + t_low / across, touch + t_high / across
-    missed = np.where(cut, ndtr(low) + ndtr(-high), 1.0)
-    above = low + high > 2.0 * across
-    side = np.where(above, -1.0, 1.0)
-    lifted = np.exp(np.maximum(log_w, _LOG_ZERO)) * side * (ndtr(side * (high - across)) - ndtr(side * (low - across)))
     at_low, at_high = density(low), density(high)
-    moment = np.where(cut, at_low - at_high, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         low_rate = np.where(cut, at_low / (k * -rise_low), 0.0)
         high_rate = np.where(cut, at_high / (k * rise_high), 0.0)
-    return Inner(np.where(cut, lifted, 0.0), missed, moment, low, high, low_rate, high_rate)
+    return Inner(log_w, across, cut, low, high, at_low, at_high, low_rate, high_rate)
 
 
 def _roots(gap: FloatArray) -> list[tuple[FloatArray, FloatArray]]:

@@ -38,8 +38,13 @@ _EDGE_LOSS = float(density(np.asarray(1.0))) / 4.0
 _EVALUATIONS_AT_ONCE = 2**18
 _LARGEST_RADIUS = 30.0
 
-_MARGIN = 1e-5
+_MARGIN = 3e-5
 """Probability that may be left over at the radius returned."""
+
+_TOLERANCE = 1e-4
+"""Part of the radius that may be left over where the margin jumps, because a vertex enters another cell."""
+
+_LEAST_RADIUS = 1e-4
 
 _WATCHED = 0.04
 """Points with margins this much above the smallest are not expected to become the smallest."""
@@ -60,6 +65,8 @@ class Cells:
         That displacement.
     radius : ndarray of shape (n_rows,)
         Length of the displacements the cells were made for.
+    tilt : ndarray of shape (n_rows, n_cells, n_bins)
+        Factors of the slope in the bins.
     """
 
     borders: FloatArray
@@ -67,6 +74,12 @@ class Cells:
     k: FloatArray
     across: FloatArray
     radius: FloatArray
+    tilt: FloatArray
+
+
+def cell_middles(radius: FloatArray) -> FloatArray:
+    """Displacements along the direction that the cells for these radii are made for; shape (n_rows, n_cells)."""
+    return radius[:, None] * _middle
 
 
 def plan_cells(
@@ -76,19 +89,22 @@ def plan_cells(
     radius: FloatArray,
     ridge: FloatArray | None = None,
     start: FloatArray | None = None,
+    tilt: FloatArray | float = 1.0,
 ) -> Cells:
     """Cells with the multipliers that are best at distance `radius`, given shares of misses in the bins."""
-    along, across = radius[:, None] * _middle, radius[:, None] * _height
+    along, across = cell_middles(radius), radius[:, None] * _height
     start = across * USUAL_SLOPE if start is None else start
-    nu, k = best_multipliers(
+    tilt = np.broadcast_to(tilt, (*along.shape, misses.shape[-1]))
+    nu, k, _ = best_multipliers(
         chord_ends(edges, along),
         np.broadcast_to(misses[:, None], (*along.shape, misses.shape[-1])),
-        np.broadcast_to(grad_norm[:, None], along.shape),
+        np.broadcast_to(grad_norm, along.shape),
         across,
         0.0 if ridge is None else ridge,
         start,
+        tilt=tilt,
     )
-    return Cells(radius[:, None] * BORDERS, nu, k, across, radius)
+    return Cells(radius[:, None] * BORDERS, nu, k, across, radius, tilt)
 
 
 def cells_radius(
@@ -99,6 +115,7 @@ def cells_radius(
     n_vertices: int,
     threshold: float = 0.5,
     n_rounds: int = 8,
+    n_steps: int = 9,
 ) -> FloatArray:
     """Largest radius found at which all cells pass, 0 if there is none.
 
@@ -108,75 +125,95 @@ def cells_radius(
     cells : Cells
     value : ndarray of shape (n_rows, n_cells)
         What is known of ``sum mass nu h``: a lower limit.
-    grad_norm : ndarray of shape (n_rows,)
-        Upper limit of the gradient across.
+    grad_norm : ndarray of shape (n_rows, n_cells)
+        Upper limits of the tilted gradient across.
+    n_vertices : int
+        Of the polygon around the half circle.
+    threshold : float
+        Probability to keep.
+    n_rounds, n_steps : int
+        Candidates that are tested at all points, and tests of a few points for each of them.
     """
     found = np.zeros(len(value))
     per_row = 2 * cells.nu.shape[-1] * 2 * n_vertices
     step = max(1, _EVALUATIONS_AT_ONCE // per_row)
     for first in range(0, len(value), step):
         rows = slice(first, first + step)
-        part = Cells(cells.borders[rows], cells.nu[rows], cells.k[rows], cells.across[rows], cells.radius[rows])
+        part = Cells(*(each[rows] for each in vars(cells).values()))
         test = _CircleTest(edges, part, value[rows], grad_norm[rows], n_vertices, threshold)
-        found[rows] = _largest_accepted(test, part.radius, n_rounds)
+        found[rows] = _largest_accepted(test, part.radius, n_rounds, n_steps)
     return found
 
 
-def _largest_accepted(test: _CircleTest, guess: FloatArray, n_rounds: int) -> FloatArray:
-    """Secant steps on the margin, inside a bracket of accepted and refused radii.
-
-    Each round watches the points with small margins only, then tests all: a radius is accepted when all points pass.
-    """
+def _largest_accepted(test: _CircleTest, guess: FloatArray, n_rounds: int, n_steps: int) -> FloatArray:
+    """Secant steps on the margin over the points where it is small; what they find is accepted if all points pass."""
     search = _Search(guess)
-    margin = test(search.radius, search.going, watch=True)
-    search.learn(margin, whole=True)
+    # Slopes get better from call to call, so the first refusal is no reason to stay below.
+    search.advance(test(search.radius, search.going, watch=True), search.going)
     for _ in range(n_rounds):
-        for _ in range(4):
-            near = (margin >= 0.0) & (margin < _MARGIN)
-            if np.all(near | ~search.going):
+        for _ in range(n_steps):
+            margin = test(search.radius, search.going, everything=False)
+            search.learn(margin)
+            unsettled = search.going & ~search.settled(margin)
+            if not np.any(unsettled):
                 break
-            search.advance(search.going & ~near)
-            margin = np.where(search.going, test(search.radius, search.going, everything=False), margin)
-            search.learn(margin, whole=False)
-        margin = np.where(search.going, test(search.radius, search.going, watch=True), margin)
-        search.learn(margin, whole=True)
+            search.advance(margin, unsettled)
+        search.radius = np.where(search.low > 0.0, search.low, search.radius)
+        search.accept(test(search.radius, search.going, watch=True))
         if not np.any(search.going):
             break
-    return search.low
+    return search.accepted
 
 
 class _Search:
-    """Where the largest accepted radius can be, row by row."""
+    """Where the largest radius can be, row by row: between `low` and `high`, as far as is known."""
 
     def __init__(self, guess: FloatArray) -> None:
+        self.accepted = np.zeros_like(guess)
         self.low, self.high = np.zeros_like(guess), np.full_like(guess, _LARGEST_RADIUS)
         self.radius = np.array(guess)
         self.slope = np.full_like(guess, -0.35)
         self.last, self.last_margin = np.zeros_like(guess), np.full_like(guess, np.nan)
-        self.margin = np.zeros_like(guess)
         self.going = np.ones(len(guess), dtype=bool)
 
-    def learn(self, margin: FloatArray, whole: bool) -> None:
-        """Take in the margins at the current radii; only those over all points can accept."""
-        self.margin = margin
-        going = self.going
-        self.high = np.where(going & (margin < 0.0), np.minimum(self.high, self.radius), self.high)
-        if whole:
-            passed = going & (margin >= 0.0)
-            self.low = np.where(passed, np.maximum(self.low, self.radius), self.low)
-            self.going = going & ~(passed & (margin < _MARGIN)) & (self.high - self.low > 1e-5 * self.high)
+    def learn(self, margin: FloatArray) -> None:
+        """Take in the margins at the current radii."""
+        passed = margin >= 0.0
+        self.low = np.where(self.going & passed, np.maximum(self.low, self.radius), self.low)
+        self.high = np.where(self.going & ~passed, np.minimum(self.high, self.radius), self.high)
 
-    def advance(self, rows: FloatArray) -> None:
-        """A secant step for some rows, or half-way where it would leave the bracket."""
+    def settled(self, margin: FloatArray) -> FloatArray:
+        """Little is left to be gained, or nothing is left at all."""
+        near = (margin >= 0.0) & (margin < _MARGIN)
+        return near | (self.high - self.low < _TOLERANCE * self.high) | (self.radius < _LEAST_RADIUS)
+
+    def accept(self, margin: FloatArray) -> None:
+        """Take in the margins over all points: who passes is done, the others go back a little and on."""
+        passed = margin >= 0.0
+        self.accepted = np.where(self.going & passed, self.radius, self.accepted)
+        self.going = self.going & ~passed & (self.radius >= _LEAST_RADIUS)
+        self.high, self.low = np.where(self.going, self.radius, self.high), np.where(self.going, 0.0, self.low)
+        self.advance(margin - _MARGIN, self.going)
+
+    def advance(self, margin: FloatArray, rows: FloatArray) -> None:
+        """A secant step for some rows; half-way where it would leave the bracket, less far back without one."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            measured = (self.margin - self.last_margin) / (self.radius - self.last)
-        useful = rows & np.isfinite(measured) & (measured < -1e-3)
+            measured = (margin - self.last_margin) / (self.radius - self.last)
+        useful = rows & np.isfinite(measured) & (measured < -1e-2)
         self.slope = np.where(useful, measured, self.slope)
         self.last = np.where(rows, self.radius, self.last)
-        self.last_margin = np.where(rows, self.margin, self.last_margin)
-        ahead = self.radius - (self.margin - 0.3 * _MARGIN) / self.slope
-        inside = (ahead > self.low) & (ahead < self.high)
-        self.radius = np.where(rows, np.where(inside, ahead, (self.low + self.high) / 2.0), self.radius)
+        self.last_margin = np.where(rows, margin, self.last_margin)
+        ahead = self.radius - (margin - 0.3 * _MARGIN) / self.slope
+        half = np.where(self.low > 0.0, (self.low + self.high) / 2.0, 0.97 * self.high)
+        ahead = np.where((ahead > self.low) & (ahead < self.high), ahead, half)
+        ahead = np.clip(ahead, 0.5 * self.radius, 1.5 * self.radius)
+        self.radius = np.where(rows, np.minimum(ahead, _LARGEST_RADIUS), self.radius)
+
+
+def _vertex_angles(n_vertices: int) -> FloatArray:
+    """Angles from the direction, from 0 to pi; behind, where less is at stake, they are twice as far apart."""
+    front = np.arange(n_vertices // 2) * (np.pi / n_vertices)
+    return np.concatenate([front, np.linspace(np.pi / 2.0, np.pi, n_vertices // 4 + 1)])
 
 
 class _CircleTest:
@@ -193,10 +230,14 @@ class _CircleTest:
     ) -> None:
         self.edges, self.cells, self.value, self.grad_norm = edges, cells, value, grad_norm
         self.threshold = threshold
-        self.step = np.pi / n_vertices
-        self.angles = np.arange(n_vertices + 1) * self.step
+        self.angles = _vertex_angles(n_vertices)
+        half_steps = np.diff(self.angles) / 2.0
+        # Edges stay outside of the circle if each vertex is far enough out for the longer of its two edges.
+        ends = np.concatenate([half_steps[:1], half_steps, half_steps[-1:]])
+        self.outward = (1.0 + SAFETY) / np.cos(np.maximum(ends[1:], ends[:-1]))
+        self.least_height = 0.1 * np.sin(half_steps[0])
         # How slopes compare with those proportional to `across`, which are about right.
-        self.log_factor = np.zeros((*value.shape, n_vertices + 1))
+        self.log_factor = np.zeros((*value.shape, len(self.angles)))
         self.watched = np.ones(self.log_factor.shape, dtype=bool)
         # Rounding of the sums, which are as large as the multipliers.
         self.rounding = SAFETY * (1.0 + np.sum(bin_masses(edges) * np.abs(cells.nu), axis=-1))
@@ -206,28 +247,34 @@ class _CircleTest:
     ) -> FloatArray:
         """Margins of circles of these radii for some rows, over all points or over those that are watched; with
         `watch`, points with margins near the smallest are watched from now on."""
-        outer = radius / np.cos(self.step / 2.0) * (1.0 + SAFETY)
-        along = outer[:, None] * np.cos(self.angles)
-        across = outer[:, None] * np.maximum(np.sin(self.angles), 0.1 * np.sin(self.step / 2.0))
+        outer = radius[:, None] * self.outward
+        along, across = outer * np.cos(self.angles), outer * np.maximum(np.sin(self.angles), self.least_height)
         tested = self._tested(along) & going[:, None, None]
         row, cell, vertex = np.nonzero(tested if everything else tested & self.watched)
         y = across[row, vertex]
         base = self.cells.k[row, cell] * y / self.cells.across[row, cell]
         k = base * np.exp(self.log_factor[row, cell, vertex])
         ends = self._ends(along, row, vertex)
-        integral, by_k, bend = integral_value(ends, y, Multipliers(self.cells.nu[row, cell], k))
-        bound = self.value[row, cell] - k * self.grad_norm[row] + integral - self.rounding[row, cell]
+        multipliers = Multipliers(self.cells.nu[row, cell], k, self.cells.tilt[row, cell])
+        integral, by_k, bend = integral_value(ends, y, multipliers)
+        grad_norm = self.grad_norm[row, cell]
+        bound = self.value[row, cell] - k * grad_norm + integral - self.rounding[row, cell]
         # A Newton step uphill in the logarithm, for the next call; whatever the slope is, the bound is valid.
-        step = np.clip((by_k - self.grad_norm[row]) / np.maximum(-bend * k, 1e-9), -0.7, 0.7)
+        step = np.clip((by_k - grad_norm) / np.maximum(-bend * k, 1e-9), -0.7, 0.7)
         factor = self.log_factor[row, cell, vertex] + step
         self.log_factor[row, cell, vertex] = np.clip(factor, -9.0, 6.0)
-        length = 2.0 * outer * np.sin(self.step / 2.0)
-        margin = bound - self.threshold - (_EDGE_LOSS * np.square(length))[row]
+        margin = bound - self.threshold - self._edge_losses(along, across)[row, vertex]
         smallest = np.full(len(radius), np.inf)
         np.minimum.at(smallest, row, margin)
         if watch:
             self.watched[row, cell, vertex] = margin < smallest[row] + _WATCHED
         return np.where(np.isnan(smallest), -np.inf, smallest)
+
+    def _edge_losses(self, along: FloatArray, across: FloatArray) -> FloatArray:
+        """What the edges at each vertex may lose in between; of its two edges the longer one."""
+        losses = _EDGE_LOSS * (np.square(np.diff(along)) + np.square(np.diff(across)))
+        ends = np.concatenate([losses[:, :1], losses, losses[:, -1:]], axis=1)
+        return np.maximum(ends[:, 1:], ends[:, :-1])
 
     def _tested(self, along: FloatArray) -> FloatArray:
         """Which cells test which vertices: those on edges that reach over the cell. (n_rows, n_cells, n_vertices)"""

@@ -173,21 +173,25 @@ class DirectionalCertifier(BaseCertifier):
         rows = np.flatnonzero(measured)
         if len(rows):
             own, edges = tally[rows], np.asarray(plan.edges)
-            grad_norm[rows] = gradient_across_upper(
-                own.norm_sq, own.bin_trials.sum(axis=1), own.n_features, GRADIENT_SHARE * self.alpha
+            mass, strata = bin_masses(edges), own.plan.strata
+            trials, masses = own.stratum_trials[:, None], np.bincount(strata, weights=mass) * own.plan.tilts
+            gradients = gradient_across_upper(
+                own.norm_sq(masses / np.maximum(trials, 1)), trials, masses, own.n_features, GRADIENT_SHARE * self.alpha
             )
+            grad_norm[rows] = gradients[:, -1]  # of the last cell, which is behind and has no tilt
             limit = stratified_lower(
                 own.bin_hits[:, None],
                 own.bin_trials[:, None],
-                bin_masses(edges),
+                mass,
                 own.plan.multipliers,
                 own.plan.guesses[:, None],
                 (1.0 - GRADIENT_SHARE) * self.alpha,
             )
-            cells = Cells(own.plan.borders, limit.weights, own.plan.slopes, own.plan.across, own.plan.radius)
+            plan, tilt = own.plan, own.plan.tilts[..., strata]
+            cells = Cells(plan.borders, limit.weights, plan.slopes, plan.across, plan.radius, tilt)
             for i, row in enumerate(rows):  # one by one, so that the last bits do not depend on the company
-                one = Cells(*(part[i : i + 1] for part in vars(cells).values()))
-                distance[row] = cells_radius(edges, one, limit.value[i : i + 1], grad_norm[[row]], _VERTICES)[0]
+                one, here = Cells(*(part[i : i + 1] for part in vars(cells).values())), slice(i, i + 1)
+                distance[row] = cells_radius(edges, one, limit.value[here], gradients[here], _VERTICES)[0]
         return {"distance": distance, "grad_norm": grad_norm}
 
     def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:

@@ -9,6 +9,7 @@ from ._binomial import binomial_lower, binomial_upper
 from ._gradient import gradient_norm_upper
 from ._pairs import joint_pair_limits
 from ._stratified import StratifiedLimit, stratified_lower
+from ._stratified_gradient import stratified_gradient_upper
 
 __all__ = [
     "StratifiedLimit",
@@ -16,5 +17,6 @@ __all__ = [
     "binomial_upper",
     "gradient_norm_upper",
     "joint_pair_limits",
+    "stratified_gradient_upper",
     "stratified_lower",
 ]

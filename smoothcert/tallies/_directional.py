@@ -1,8 +1,12 @@
-"""Hits along one direction, and sums of noise across it."""
+"""Hits along one direction, and sums of noise across it.
+
+The sums are kept apart for a few strata along the direction, each some bins wide, so that they can be weighted later.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray
 from ._base import IntArray, Rows, Tally, finite, require, rows_of_counts
-from ._sums import directional_sums, norm_sq_of
+from ._sums import directional_sums
+
+_STRATA = 8
+_STRATA_END = 2.1
+_NUMBERS_OF_A_ROW = 2**18
+"""Sums of an input are kept within 2 MB: in very many dimensions there are fewer strata."""
+
+
+@lru_cache(maxsize=64)
+def _strata(edges: tuple[float, ...], n_strata: int) -> IntArray:
+    """Stratum of each bin; strata end at edges of bins."""
+    wanted = np.linspace(-_STRATA_END, _STRATA_END, n_strata - 1) if n_strata > 2 else np.zeros(n_strata - 1)
+    cuts = np.unique(np.argmin(np.abs(np.subtract.outer(wanted, edges)), axis=1)) if edges else np.empty(0)
+    return np.searchsorted(cuts, np.arange(len(edges) + 1), side="left")
 
 
 @dataclass(eq=False)
@@ -28,6 +45,7 @@ class DirectionalPlan(Rows):
     guesses : ndarray of shape (n_rows, n_bins)
         Shares of hits to expect.
     multipliers : ndarray of shape (n_rows, n_cells, n_bins)
+    tilts : ndarray of shape (n_rows, n_cells, n_strata)
     slopes, across : ndarray of shape (n_rows, n_cells)
     borders : ndarray of shape (n_rows, n_cells - 1)
     radius : ndarray of shape (n_rows,)
@@ -39,6 +57,7 @@ class DirectionalPlan(Rows):
     measured: NDArray[np.bool_]
     guesses: FloatArray
     multipliers: FloatArray
+    tilts: FloatArray
     slopes: FloatArray
     across: FloatArray
     borders: FloatArray
@@ -46,6 +65,15 @@ class DirectionalPlan(Rows):
 
     def __len__(self) -> int:
         return len(self.measured)
+
+    @property
+    def strata(self) -> IntArray:
+        """Stratum of each bin."""
+        return _strata(self.edges, _n_strata(self.direction.shape[1]))
+
+    @property
+    def n_strata(self) -> int:
+        return int(self.strata[-1]) + 1
 
     @classmethod
     def towards(
@@ -56,18 +84,24 @@ class DirectionalPlan(Rows):
         edges = tuple(float(edge) for edge in np.asarray(edges))
         rows, bins = len(direction), len(edges) + 1
         measured = np.array(np.broadcast_to(measured, (rows,)), dtype=bool)
+        n_strata = int(_strata(edges, _n_strata(direction.shape[1]))[-1]) + 1
         empty = np.zeros((rows, n_cells))
         return cls(
             edges,
             direction,
             measured,
-            np.full((rows, bins), 0.5),
-            np.zeros((rows, n_cells, bins)),
-            empty,
-            empty,
-            empty[:, 1:],
-            np.zeros(rows),
+            guesses=np.full((rows, bins), 0.5),
+            multipliers=np.zeros((rows, n_cells, bins)),
+            tilts=np.ones((rows, n_cells, n_strata)),
+            slopes=empty,
+            across=empty,
+            borders=empty[:, 1:],
+            radius=np.zeros(rows),
         )
+
+
+def _n_strata(n_features: int) -> int:
+    return max(1, min(_STRATA, _NUMBERS_OF_A_ROW // n_features))
 
 
 @dataclass(eq=False)
@@ -82,9 +116,9 @@ class DirectionalTally(Tally):
         Votes for the candidate class, and samples drawn.
     bin_hits, bin_trials : array-like of int, shape (n_rows, n_bins)
         The same for samples whose component along the direction falls into each bin; zeros where nothing is measured.
-    grad_sum : array-like of shape (n_rows, n_features)
-        Sum of the vectors.
-    grad_sq : array-like of shape (n_rows,)
+    grad_sum : array-like of shape (n_rows, n_strata, n_features)
+        Sum of the vectors in each stratum of the plan.
+    grad_sq : array-like of shape (n_rows, n_strata)
         Sum of their squared lengths.
     plan : DirectionalPlan
     candidate : array-like of int, shape (n_rows,), optional
@@ -124,10 +158,11 @@ class DirectionalTally(Tally):
         within = np.all((self.bin_hits >= 0) & (self.bin_hits <= self.bin_trials), axis=1)
         totals = self.bin_hits.sum(axis=1), self.bin_trials.sum(axis=1)
         require(within, "bin_hits must be at most bin_trials", *totals)
-        if np.shape(self.grad_sum) != self.plan.direction.shape:
-            raise ValueError(f"grad_sum must have shape {self.plan.direction.shape}, got {np.shape(self.grad_sum)}.")
-        finite("grad_sum", self.grad_sum)
-        finite("grad_sq", self.grad_sq)
+        strata = self.plan.n_strata
+        for name, shape in (("grad_sum", (rows, strata, self.n_features)), ("grad_sq", (rows, strata))):
+            if np.shape(getattr(self, name)) != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}.")
+            finite(name, getattr(self, name))
         if self.candidate is not None:
             self.candidate = rows_of_counts("candidate", self.candidate, rows)
 
@@ -137,7 +172,8 @@ class DirectionalTally(Tally):
         rows, bins = len(plan), len(plan.edges) + 1
         hits, n = np.zeros((2, rows), np.int64)
         bin_hits, bin_trials = np.zeros((2, rows, bins), np.int64)
-        return cls(hits, n, bin_hits, bin_trials, np.zeros_like(plan.direction), np.zeros(rows), plan, candidate)  # type: ignore[arg-type]
+        grad_sum = np.zeros((rows, plan.n_strata, plan.direction.shape[1]))
+        return cls(hits, n, bin_hits, bin_trials, grad_sum, grad_sum[:, :, 0].copy(), plan, candidate)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self.n)
@@ -165,9 +201,15 @@ class DirectionalTally(Tally):
         return self.plan.direction.shape[1]
 
     @property
-    def norm_sq(self) -> FloatArray:
-        """Unbiased estimate of the squared norm of the gradient across the direction."""
-        return norm_sq_of(self.grad_sum, self.grad_sq, self.bin_trials.sum(axis=1))
+    def stratum_trials(self) -> IntArray:
+        """Samples in each stratum, shape (n_rows, n_strata)."""
+        return np.add.reduceat(self.bin_trials, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=1)
+
+    def norm_sq(self, weights: FloatArray) -> FloatArray:
+        """``|sum w X|^2 - sum w^2 |X|^2`` over all samples, for weights of shape (n_rows, n_tried, n_strata)."""
+        products = self.grad_sum @ self.grad_sum.swapaxes(1, 2)
+        whole = np.einsum("rts,rsu,rtu->rt", weights, products, weights)
+        return whole - np.einsum("rts,rs->rt", np.square(weights), self.grad_sq)
 
     @property
     def uses_noise(self) -> bool:
@@ -182,15 +224,14 @@ class DirectionalTally(Tally):
         votes : array-like of int or bool, shape (n_rows, n)
             Class index of each vote.
         """
-        edges = np.asarray(self.plan.edges)
+        edges, strata = np.asarray(self.plan.edges), self.plan.strata
         for row, of_row in enumerate(np.asarray(votes)):
             hit = of_row == (1 if self.candidate is None else self.candidate[row])
             self.hits[row] += np.count_nonzero(hit)
             self.n[row] += len(hit)
             if not self.plan.measured[row]:
                 continue
-            along, across, square = directional_sums(noise[row], hit - 0.5, self.plan.direction[row])
-            place = np.searchsorted(edges, along, side="right")
+            place, across, square = directional_sums(noise[row], hit - 0.5, self.plan.direction[row], edges, strata)
             self.bin_trials[row] += np.bincount(place, minlength=len(edges) + 1)
             self.bin_hits[row] += np.bincount(place[hit], minlength=len(edges) + 1)
             self.grad_sum[row] += across

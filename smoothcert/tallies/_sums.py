@@ -52,23 +52,27 @@ def _weighted_square(weight: FloatArray, noise: Any) -> Any:
     return squares @ lengths
 
 
-def directional_sums(noise: Any, weight: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Components of noise along a direction; sum of ``weight * noise`` across it, and of its squared length.
+def directional_sums(
+    noise: Any, weight: FloatArray, direction: FloatArray, edges: FloatArray, strata: IntArray
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Bins of noise along a direction; for each stratum of bins the sum of ``weight * noise`` across the direction,
+    and of its squared length.
 
-    All weights must have the same size. Tensors stay on their device; what comes back is one number for each sample
-    and one vector.
+    Tensors stay on their device; what comes back is one number for each sample and one vector for each stratum.
     """
-    if isinstance(noise, np.ndarray):
-        wide = noise.astype(np.float64, copy=False)
-        along, total, square = wide @ direction, weight @ wide, _weighted_square(weight, wide)
-    else:
-        wide = noise.double()
-        along = (wide @ wide.new_tensor(direction)).cpu().numpy()
-        total = (wide.new_tensor(weight) @ wide).cpu().numpy()
-        square = float(_weighted_square(weight, wide))
-    across = total - (total @ direction) * direction
-    square -= float(np.square(weight) @ np.square(along))
-    return along, round_sum(across), float(np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS)
+    on_host = isinstance(noise, np.ndarray)
+    wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
+    lengths = np.einsum("nd,nd->n", wide, wide) if on_host else wide.square().sum(1).cpu().numpy()
+    along = wide @ direction if on_host else (wide @ wide.new_tensor(direction)).cpu().numpy()
+    place = np.searchsorted(edges, along, side="right")
+    stratum = strata[place]
+    weights = np.zeros((strata[-1] + 1, len(weight)))
+    weights[stratum, np.arange(len(weight))] = weight
+    total = weights @ wide if on_host else (wide.new_tensor(weights) @ wide).cpu().numpy()
+    across = total - (total @ direction)[:, None] * direction
+    squares = np.square(weight) * (lengths - np.square(along))
+    square = np.bincount(stratum, weights=squares, minlength=len(weights))
+    return place, round_sum(across), np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS
 
 
 def round_sum(total: FloatArray) -> FloatArray:
