@@ -31,7 +31,7 @@ from .tallies import IntArray, Tally, VoteTally
 # Seconds of work in a unit, at most and at least: long enough to hide what it costs to send one, short enough to share
 # and to show progress. Towards the end units get shorter, so that all workers finish together.
 _UNIT_SECONDS = 0.5
-_LAST_UNIT_SECONDS = 0.02
+_LAST_UNIT_SECONDS = 0.1
 
 # Seconds of work that workers would hardly finish sooner: calling them takes some hundredths of a second.
 _NOT_WORTH_SENDING = 0.1

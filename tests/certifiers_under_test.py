@@ -112,16 +112,23 @@ def extreme_tally(certifier, hits, n, n_features):
 
 
 def extreme_directional_tally(certifier, hits, n, n_features):
-    """Trials spread over the bins like noise, hits in those farthest left; measured whatever the pilot would say."""
+    """Trials spread over the bins like noise, hits in those farthest left.
+
+    The pilot saw at least 70% of hits, so that there is a plan to be disappointed. With very few samples there is none.
+    """
     edges, direction = certifier._edges, np.eye(1, n_features)
     ends = np.rint(np.cumsum(bin_masses(edges)) * n).astype(np.int64)
     trials = np.diff(ends, prepend=0)
-    bin_hits = np.clip(hits - (ends - trials), 0, trials)
+
+    def from_the_left(total):
+        return np.clip(total - (ends - trials), 0, trials)[None]
+
     plan = DirectionalPlan.towards(edges, direction)
     rest = np.bincount(plan.strata, weights=trials) * (n_features - 1) / 4
     sums = np.zeros((1, plan.n_strata, n_features)), rest[None]
-    pilot = DirectionalTally([hits], [n], bin_hits[None], trials[None], *sums, plan, [0])
+    seen = max(hits, round(0.7 * n))
+    pilot = DirectionalTally([seen], [n], from_the_left(seen), trials[None], *sums, plan, [0])
     plan = plan_from_pilot(pilot, n, certifier.alpha, 0.8 * certifier.alpha, 0.2 * certifier.alpha)
-    # No pilot measures where it expects no radius.
-    forced = replace(plan, measured=np.array([True]), radius=np.maximum(plan.radius, 0.02))
-    return replace(pilot, plan=forced)
+    # Measured even where the pilot would not.
+    forced = replace(plan, measured=np.any(plan.multipliers, axis=(1, 2)), radius=np.maximum(plan.radius, 0.02))
+    return replace(pilot, hits=np.array([hits]), bin_hits=from_the_left(hits), plan=forced)

@@ -45,7 +45,8 @@ else:
 
 results = certify_each(pipeline, pipeline[-1], X, y, args, folder)
 print("the radius is about the", results[BASELINE].space)
-report(y, results)
 panels = [(label, y, results[BASELINE], each) for label, each in results.items() if label != BASELINE]
+baseline = (BASELINE, y, results[BASELINE], results[BASELINE])
+report([baseline, *panels], args.out, f"appendix_{name}_N_{args.n_samples}")
 title = f"10 components of 7x7 MNIST, $\\sigma$ = {args.sigma:g}, N = {power(args.n_samples)}: change from first order"
 draw_gains(panels, title, args.out, f"appendix_{name}_N_{args.n_samples}")

@@ -36,7 +36,6 @@ name = f"mnist_sigma_{args.sigma:.2f}"
 folder = args.out / f"{name}_{args.n_train}_images_{args.epochs}_epochs_seed_{args.seed}"
 clf = trained(small_mnist_net, folder / "net.pt", load_train, X, y, args)
 results = certify_each(clf, clf, X, y, args, folder)
-report(y, results)
 panels = [(label, y, results[BASELINE], each) for label, each in results.items() if label != BASELINE]
 
 logs = reference()
@@ -47,5 +46,11 @@ if logs is not None and (logs / f"N_{args.n_samples}.tsv").exists():
         _, log = read_log(logs / f"{slug(method)}_N_{args.n_samples}.tsv")
         # The logs are about the same images, in the same order.
         panels.append((f"{method}, published log", *(part[: args.n_inputs] for part in (truth, first, log))))
+rows = [(BASELINE, y, results[BASELINE], results[BASELINE]), *panels]
+if logs is not None and (logs / f"N_{args.n_samples}.tsv").exists() and (logs / f"second_order_N_{10**8}.tsv").exists():
+    truth, first = read_log(logs / f"N_{args.n_samples}.tsv")
+    _, log = read_log(logs / f"second_order_N_{10**8}.tsv")
+    rows.append(("second order, published log of 1e8", *(part[: args.n_inputs] for part in (truth, first, log))))
+report(rows, args.out, f"figure_5_{name}_N_{args.n_samples}")
 title = f"7x7 MNIST, $\\sigma$ = {args.sigma:g}, N = {power(args.n_samples)}: change from first order"
 draw_gains(panels, title, args.out, f"figure_5_{name}_N_{args.n_samples}")

@@ -97,7 +97,6 @@ else:
     clf = pretrained(args.model, args.weights, X, y, args)
 
 results = certify_each(clf, clf, X, y, args, folder, SHOWN)
-report(y, results)
 panels = [(label, y, results[BASELINE], each) for label, each in results.items() if label != BASELINE]
 logs = reference()
 logs = None if logs is None else logs / name
@@ -105,6 +104,8 @@ if logs is not None and (logs / f"dipole_N_{args.n_samples}.tsv").exists():
     truth, first = read_log(logs / f"N_{args.n_samples}.tsv")
     _, log = read_log(logs / f"dipole_N_{args.n_samples}.tsv")
     panels.append(("dipole, published log", truth, first, log))
+baseline = (BASELINE, y, results[BASELINE], results[BASELINE])
+report([baseline, *panels], args.out, f"figure_6_{name}_N_{args.n_samples}")
 shown = "CIFAR-10" if args.imagenet is None else "ImageNet"
 title = f"{shown}, $\\sigma$ = {args.sigma:g}, N = {power(args.n_samples)}: change from first order"
 draw_gains(panels, title, args.out, f"figure_6_{name}_N_{args.n_samples}")
