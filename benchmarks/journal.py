@@ -5,8 +5,7 @@ For a small network, in seconds and as ratios, interleaved in one process:
 - plain: certify with one process; journal: the same with a journal. Target: less than 2% more.
 - loky: two processes on this machine; dask: two Dask workers on this machine. Target: less than 15% more.
 
-Then the peak memory of the main process over a run of many samples (--memory 100000000; 0 leaves it out), in steps: it
-should not grow. Results go to benchmarks/results/journal.tsv.
+Results go to benchmarks/results/journal.tsv.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -88,31 +85,13 @@ def dask_cost(model, X, repeats):
         return compare({"loky": lambda: run("loky"), "dask": lambda: run("dask")}, repeats)
 
 
-def memory(total, steps=10):
-    """Peak megabytes of this process after each step of a run with journal."""
-    import resource
-
-    model, X = small_cnn(SecondOrderDipoleCertifier(total // steps))
-    peaks = []
-    with tempfile.TemporaryDirectory() as directory:
-        for step in range(steps):
-            model.certify(X[step : step + 1], journal=Path(directory) / f"{step}.sqlite")
-            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    return peaks
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--inputs", type=int, default=20)
     parser.add_argument("--samples", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--memory", type=int, default=100_000_000)
-    parser.add_argument("--only-memory", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.only_memory:
-        print(*(f"{peak:.1f}" for peak in memory(options.memory)))
-        return
     what = f"{options.inputs} inputs, {options.samples} samples each, {options.repeats} repeats"
     lines = [
         f"# CNN 1x7x7, {what}; {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}",
@@ -125,12 +104,6 @@ def main():
             shown = [f"{first:.2f}", f"{second:.2f}", *(f"{ratio:.3f}" for ratio in ratios), f"{target}"]
             lines.append("\t".join([name, title, *shown]))
             print(lines[-1], flush=True)
-    if options.memory:
-        # In a process of its own: the peak of this one is that of everything above.
-        command = [sys.executable, __file__, "--only-memory", "--memory", str(options.memory)]
-        peaks = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-        lines.append(f"# peak memory in MB after each tenth of {options.memory} samples\t" + "\t".join(peaks))
-        print(lines[-1])
     results = Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
     (results / "journal.tsv").write_text("\n".join(lines) + "\n")

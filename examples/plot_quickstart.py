@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from smoothcert import DirectionalCertifier, FirstOrderCertifier, SmoothedClassifier
+from smoothcert import DirectionalCertifier, FirstOrderCertifier, SecondOrderDipoleCertifier, SmoothedClassifier
 from smoothcert.metrics import average_certified_radius, certified_accuracy_score
 from smoothcert.plotting import CertifiedAccuracyDisplay
 
@@ -44,9 +44,10 @@ print("right, certified or not:", clf.score(X_test, y_test))
 print("right, and provably so within radius 0.25:", certified_accuracy_score(y_test, certificates, radius=0.25))
 
 # %%
-# The classical certificate looks at the share of votes alone and proves less.
-classical = clf.set_params(certifier=FirstOrderCertifier(n_samples)).certify(X_test)
-results = {"first order": classical, "directional": certificates}
+# The classical certificate looks at the share of votes alone and proves less. Others look at more, without a direction.
+others = {"first order": FirstOrderCertifier(n_samples), "second-order dipole": SecondOrderDipoleCertifier(n_samples)}
+results = {name: clf.set_params(certifier=certifier).certify(X_test) for name, certifier in others.items()}
+results["directional"] = certificates
 for name, result in results.items():
     print(f"average certified radius, {name}: {average_certified_radius(y_test, result):.3f}")
 

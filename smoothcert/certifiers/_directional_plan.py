@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from .._numerics import SAFETY
 from .._validation import FloatArray
-from ..bounds import first_order_radius
+from ..bounds import first_order_radius, second_order_radius
 from ..bounds._directional_integral import bin_masses
 from ..bounds._directional_radius import cell_middles, cells_radius, plan_cells
 from ..confidence import binomial_lower, stratified_gradient_upper
@@ -105,7 +105,9 @@ def _plan(
     distance = _distance_along(edges, guesses, width)
     if distance[0] == 0.0:  # nothing to be certified in sight
         return replace(pilot.plan, measured=np.zeros(1, dtype=bool), guesses=guesses)
-    guess = np.clip(_USUAL_SHARE * distance, _LEAST_RADIUS, _LARGEST_RADIUS)
+    # Along a direction that leads nowhere the class is never lost, and what is certified is about the second order.
+    nowhere = second_order_radius(np.maximum(p - width * np.sqrt(p * (1.0 - p)), 0.5), 0.0)
+    guess = np.clip(np.minimum(_USUAL_SHARE * distance, nowhere), _LEAST_RADIUS, _LARGEST_RADIUS)
     # A first plan for a guessed radius; a second one, if that was far off, for the radius that the first one promises.
     ridge = width * variance / np.sqrt(variance @ mass)[:, None]
     tilts, grad_norm = limits(guess)
