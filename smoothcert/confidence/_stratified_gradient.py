@@ -45,7 +45,7 @@ def stratified_gradient_upper(
     are sub-Gaussian with variance proxy `v` (see `gradient_norm_upper`). The estimate is a sum over pairs, so it is
     linear in each vector while the others are fixed, and replacing them one after the other by Gaussian vectors with
     the same means and variance `v` makes ``E exp(-q norm_sq)`` no smaller. For Gaussian vectors it is known: with
-    ``D = v w^2`` and ``m = 1 / (1 - 2 q D)`` for each sample and ``T = sum D m``,
+    ``D = v w^2`` and ``m = 1 / (1 - 2 q D)`` for each sample and ``T = sum D m``::
 
         log E = q sum w^2 |g|^2 m - q |sum w g m|^2 / (1 + 2 q T) - (d/2) (sum log(1 - 2 q D) + log(1 + 2 q T)).
 
