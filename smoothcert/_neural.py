@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,14 @@ import torch
 from numpy.typing import NDArray
 from skorch import NeuralNetBinaryClassifier
 
+from ._noise import Seed
 from ._validation import FloatArray
 
 _SOFTNESS = 0.5
 """Margins are divided by this before the sigmoid whose gradients are averaged: soft enough that many samples have a
 say, hard enough that it is about votes."""
+
+_STAGES = 16
 
 
 @contextmanager
@@ -29,13 +34,43 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+@lru_cache(maxsize=1024)
+def _start(entropy: int, key: int) -> int:
+    return int(np.random.SeedSequence([entropy, key]).generate_state(1, np.uint64)[0])
+
+
+def _number(seed: Seed) -> int:
+    """A seed for torch, of 63 bits.
+
+    Torch's generator for processors reads the lower 32 of them only. Random ones would soon meet: among the 50,000
+    blocks of a hundred million samples, two would be the same noise with a chance of one in four. So stages and blocks
+    of an input are numbered from a random start, and the numbers are scattered by a map that is one to one: no two
+    blocks of an input share their noise.
+    """
+    place = seed.block * _STAGES + seed.stage
+    if seed.stage >= _STAGES or place >= 2**32:
+        raise ValueError(
+            f"n_samples must need fewer than {2**32 // _STAGES} blocks of noise and a certifier have fewer than "
+            f"{_STAGES} stages, got block {seed.block} of stage {seed.stage}. Ask for fewer samples."
+        )
+    high, low = divmod(_start(seed.entropy, seed.key), 2**32)
+    mixed = (low + place) % 2**32
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):  # odd factors, so each step can be undone
+        mixed = (mixed ^ (mixed >> shift)) * factor % 2**32
+    return (high >> 1 << 32) | (mixed ^ (mixed >> 16))
+
+
 class TorchArrays:
     """Where noise is made and noisy rows are built for nets: on their device, in float32."""
 
     def __init__(self, device: Any) -> None:
         self.device = torch.device(device)
-        # A graphics card wants far more work in a call than a cache holds.
-        self.numbers_at_once = 3 * 2**16 if self.device.type == "cpu" else 2**25
+
+    def rows_at_once(self, n_features: int) -> int:
+        """Rows in one call of the net."""
+        # A graphics card wants far more work in a call than the cache of a processor holds.
+        numbers = 3 * 2**16 if self.device.type == "cpu" else 2**25
+        return max(numbers // n_features, 1)
 
     def row(self, row: FloatArray) -> torch.Tensor:
         """The row, flat, on the device."""
@@ -46,19 +81,26 @@ class TorchArrays:
         """Room for flat rows."""
         return torch.empty((n_rows, like.numel()), dtype=like.dtype, device=self.device)
 
-    def standard_normal(self, seed: np.random.SeedSequence, out: torch.Tensor) -> None:
-        """Fill a tensor with noise from a generator of its own; the same for a given type of device and shape."""
-        generator = torch.Generator(self.device)
-        generator.manual_seed(int(seed.generate_state(1, np.uint64)[0]) >> 1)
-        out.normal_(generator=generator)
+    def voting(self) -> AbstractContextManager[Any]:
+        """What to enter before rows are built and put to the vote."""
+        return torch.inference_mode()
 
-    def scale(self, noise: torch.Tensor, factor: float, out: torch.Tensor) -> None:
-        """``out = factor * noise``."""
-        torch.mul(noise, factor, out=out)
+    def standard_normal(self, seed: Seed, out: torch.Tensor) -> None:
+        """Fill a tensor with noise; the same for a given type of device and shape."""
+        out.normal_(generator=torch.Generator(self.device).manual_seed(_number(seed)))
 
-    def mirror(self, x: torch.Tensor, offset: torch.Tensor, out: torch.Tensor) -> None:
-        """``out = x - offset``."""
-        torch.sub(x, offset, out=out)
+    def around(
+        self, x: torch.Tensor, noise: torch.Tensor, sigma: float, out: torch.Tensor, far: torch.Tensor | None = None
+    ) -> None:
+        """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
+        if far is not None:
+            torch.add(x, noise, alpha=-sigma, out=far)
+        torch.add(x, noise, alpha=sigma, out=out)
+
+    def to_count(self, noise: torch.Tensor) -> Any:
+        """Noise in the form in which tallies sum it best: numpy's sums are faster on a processor, and elsewhere it
+        stays on the device."""
+        return noise.numpy() if self.device.type == "cpu" else noise
 
 
 class NeuralVoter:
@@ -94,25 +136,23 @@ class NeuralVoter:
         return ("torch", self.arrays.device.type, type(self.net).__qualname__, threshold, self.net.module_)
 
     def vote(self, rows: torch.Tensor) -> NDArray[np.intp]:
-        """Index of the class each row is voted into, -1 for none."""
-        with torch.inference_mode():
-            output = self.output(rows)
-            if self.binary:
-                threshold = float(self.net.threshold)
-                logit = output.reshape(len(rows))
-                index = (torch.sigmoid(logit) > threshold).long()
-                value = logit
-            else:
-                if output.ndim != 2 or output.shape[1] != self.n_classes:
-                    raise ValueError(
-                        f"The net must have one output for each of the {self.n_classes} classes, got outputs of shape "
-                        f"{tuple(output.shape[1:])}. Check the last layer against the labels given to fit."
-                    )
-                value, index = output, output.argmax(dim=1)
-            # One sum tells whether there may be a NaN at all; the rows are looked at only then.
-            if not torch.isfinite(value.sum()):
-                lost = torch.isnan(value.reshape(len(rows), -1)).any(dim=1)
-                index = torch.where(lost, -1, index)
+        """Index of the class each row is voted into, -1 for none. To be called within ``arrays.voting()``."""
+        output = self.output(rows)
+        if self.binary:
+            threshold = float(self.net.threshold)
+            output = output.reshape(len(rows))
+            index = (torch.sigmoid(output) > threshold).long()
+        else:
+            if output.ndim != 2 or output.shape[1] != self.n_classes:
+                raise ValueError(
+                    f"The net must have one output for each of the {self.n_classes} classes, got outputs of shape "
+                    f"{tuple(output.shape[1:])}. Check the last layer against the labels given to fit."
+                )
+            index = output.argmax(dim=1)
+        # One sum tells whether there may be a NaN at all; the rows are looked at only then.
+        if not math.isfinite(output.sum()):
+            lost = torch.isnan(output.reshape(len(rows), -1)).any(dim=1)
+            index = torch.where(lost, -1, index)
         return index.cpu().numpy()
 
     def differentiable(self, row: FloatArray) -> bool:
@@ -126,7 +166,8 @@ class NeuralVoter:
 
     def vote_with_slopes(self, rows: torch.Tensor, candidate: int) -> tuple[NDArray[np.intp], torch.Tensor]:
         """Votes, and the gradients of the candidate's softened margin by the rows."""
-        votes = self.vote(rows)
+        with self.arrays.voting():
+            votes = self.vote(rows)
         with _one_thread(), torch.enable_grad():
             rows = rows.detach().clone().requires_grad_(True)
             output = self.output(rows)

@@ -11,7 +11,8 @@ import hashlib
 import numbers
 import secrets
 from collections.abc import Iterator
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,9 +65,13 @@ def row_key(row: NDArray[Any]) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def block_seed(entropy: int, stage: int, key: int, block: int) -> np.random.SeedSequence:
-    """Seed of one block of noise."""
-    return np.random.SeedSequence([entropy, stage, key, block])
+class Seed(NamedTuple):
+    """All that a block of noise depends on."""
+
+    entropy: int
+    stage: int
+    key: int
+    block: int
 
 
 def block_slices(n_draws: int, rows: int, first_block: int, last_block: int) -> Iterator[tuple[int, int]]:
@@ -79,8 +84,9 @@ def block_slices(n_draws: int, rows: int, first_block: int, last_block: int) -> 
 class NumpyArrays:
     """Where noise is made and noisy rows are built for models that take numpy arrays."""
 
-    numbers_at_once = 2**20
-    """Numbers in one call of the model: enough to hide the call, few enough for the cache."""
+    def rows_at_once(self, n_features: int) -> int:
+        """Rows in one call of the model: enough to hide the call, few enough for the cache."""
+        return max(2**20 // n_features, 1)
 
     def row(self, row: FloatArray) -> FloatArray:
         """The row, flat."""
@@ -90,14 +96,23 @@ class NumpyArrays:
         """Room for flat rows."""
         return np.empty((n_rows, like.size), dtype=like.dtype)
 
-    def standard_normal(self, seed: np.random.SeedSequence, out: FloatArray) -> None:
+    def voting(self) -> AbstractContextManager[Any]:
+        """What to enter before rows are built and put to the vote."""
+        return nullcontext()
+
+    def standard_normal(self, seed: Seed, out: FloatArray) -> None:
         """Fill an array with noise; a shorter array gets the beginning of what a longer one would."""
-        np.random.Generator(np.random.SFC64(seed)).standard_normal(out=out, dtype=out.dtype)
+        np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed))).standard_normal(out=out, dtype=out.dtype)
 
-    def scale(self, noise: FloatArray, factor: float, out: FloatArray) -> None:
-        """``out = factor * noise``."""
-        np.multiply(noise, noise.dtype.type(factor), out=out)
+    def around(
+        self, x: FloatArray, noise: FloatArray, sigma: float, out: FloatArray, far: FloatArray | None = None
+    ) -> None:
+        """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
+        np.multiply(noise, noise.dtype.type(sigma), out=out)
+        if far is not None:
+            np.subtract(x, out, out=far)
+        out += x
 
-    def mirror(self, x: FloatArray, offset: FloatArray, out: FloatArray) -> None:
-        """``out = x - offset``."""
-        np.subtract(x, offset, out=out)
+    def to_count(self, noise: FloatArray) -> FloatArray:
+        """Noise in the form in which tallies sum it best."""
+        return noise

@@ -21,7 +21,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from ._ledger import Ledger, Span, cut, draws_in, gaps
-from ._noise import SELECTION, block_rows, block_seed, block_slices
+from ._noise import SELECTION, Seed, block_rows, block_slices
 from ._schedule import Schedule, Unit
 from ._sharing import Shared
 from ._stages import Look, follow_stages
@@ -75,32 +75,31 @@ class Sampler:
         """Fill an empty tally of one row with the votes on some blocks of its noise."""
         size = block_rows(row.size)
         arrays = self.voter.arrays
-        x = arrays.row(row)
         sides = 2 if paired else 1
-        batch = self.batch_size or max(arrays.numbers_at_once // row.size, 1)
+        batch = self.batch_size or arrays.rows_at_once(row.size)
         together = max(1, batch // (size * sides))
         first, last = blocks
         most = min(together, last - first) * size
-        # Votes are cast on `noisy`; for pairs its second half holds the far sides. Where nobody looks at the noise
-        # again, it is made in place.
-        noisy = arrays.empty(sides * most, x)
-        buffer = arrays.empty(most, x) if tally.uses_noise or paired else noisy
-        for start in range(first, last, together):
-            lengths = list(block_slices(n_draws, size, start, min(start + together, last)))
-            ends = [0, *accumulate(length for _, length in lengths)]
-            for (block, _), (low, high) in zip(lengths, pairwise(ends), strict=True):
-                arrays.standard_normal(block_seed(self.entropy, stage, key, block), buffer[low:high])
-            n = ends[-1]
-            noise, rows = buffer[:n], noisy[: sides * n]
-            arrays.scale(noise, self.sigma, rows[:n])
-            if paired:
-                arrays.mirror(x, rows[:n], rows[n:])
-            rows[:n] += x
-            votes = self._vote(rows.reshape(-1, *row.shape), batch)
-            votes = votes.reshape(2, n) if paired else votes
-            # Block by block, so that sums are the same however blocks are batched.
-            for low, high in pairwise(ends):
-                tally.update(noise[None, low:high] if tally.uses_noise else None, votes[None, ..., low:high])
+        with arrays.voting():
+            x = arrays.row(row)
+            # Votes are cast on `noisy`; for pairs its second half holds the far sides. Where nobody looks at the noise
+            # again, it is made in place.
+            noisy = arrays.empty(sides * most, x)
+            buffer = arrays.empty(most, x) if tally.uses_noise or paired else noisy
+            for start in range(first, last, together):
+                lengths = list(block_slices(n_draws, size, start, min(start + together, last)))
+                ends = [0, *accumulate(length for _, length in lengths)]
+                for (block, _), (low, high) in zip(lengths, pairwise(ends), strict=True):
+                    arrays.standard_normal(Seed(self.entropy, stage, key, block), buffer[low:high])
+                n = ends[-1]
+                noise, rows = buffer[:n], noisy[: sides * n]
+                arrays.around(x, noise, self.sigma, rows[:n], rows[n:] if paired else None)
+                votes = self._vote(rows.reshape(-1, *row.shape), batch)
+                votes = votes.reshape(2, n) if paired else votes
+                seen = arrays.to_count(noise) if tally.uses_noise else None
+                # Block by block, so that sums are the same however blocks are batched.
+                for low, high in pairwise(ends):
+                    tally.update(None if seen is None else seen[None, low:high], votes[None, ..., low:high])
         return tally
 
     def tally_slopes(
@@ -117,9 +116,8 @@ class Sampler:
         candidate = int(tally.candidate[0])  # type: ignore[attr-defined]
         for block, n in block_slices(n_draws, size, *blocks):
             rows = arrays.empty(n, x)
-            arrays.standard_normal(block_seed(self.entropy, stage, key, block), rows)
-            arrays.scale(rows, self.sigma, rows)
-            rows += x
+            arrays.standard_normal(Seed(self.entropy, stage, key, block), rows)
+            arrays.around(x, rows, self.sigma, rows)
             votes, slopes = self.voter.vote_with_slopes(rows.reshape(-1, *row.shape), candidate)
             tally.update(self.sigma * slopes.reshape(1, n, -1), votes[None])
         return tally

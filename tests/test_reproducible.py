@@ -15,7 +15,7 @@ from smoothcert import (
     SecondOrderDipoleCertifier,
     SmoothedClassifier,
 )
-from smoothcert._noise import ESTIMATION, SELECTION, NumpyArrays, block_rows, block_seed, row_key
+from smoothcert._noise import ESTIMATION, SELECTION, NumpyArrays, Seed, block_rows, row_key
 
 X, Y = load_iris(return_X_y=True)
 INPUTS = X[::25]
@@ -79,7 +79,7 @@ def test_predict_agrees_with_itself_in_any_company():
 def test_noise_depends_on_what_it_is_for():
     def draw(*key, n=8):
         out = np.empty((n, 3))
-        NumpyArrays().standard_normal(block_seed(*key), out)
+        NumpyArrays().standard_normal(Seed(*key), out)
         return out
 
     reference = draw(1, SELECTION, 5, 0)
@@ -91,7 +91,7 @@ def test_noise_depends_on_what_it_is_for():
 
 def test_noise_is_standard_normal():
     out = np.empty((2000, 50), dtype=np.float32)
-    NumpyArrays().standard_normal(block_seed(0, ESTIMATION, 1, 2), out)
+    NumpyArrays().standard_normal(Seed(0, ESTIMATION, 1, 2), out)
     n = out.size
     # Five standard deviations of each moment.
     assert abs(out.mean()) < 5 / np.sqrt(n)
