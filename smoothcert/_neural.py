@@ -137,11 +137,12 @@ class NeuralVoter:
 
     def vote(self, rows: torch.Tensor) -> NDArray[np.intp]:
         """Index of the class each row is voted into, -1 for none. To be called within ``arrays.voting()``."""
-        output = self.output(rows)
+        return self._votes(self.output(rows))
+
+    def _votes(self, output: torch.Tensor) -> NDArray[np.intp]:
         if self.binary:
-            threshold = float(self.net.threshold)
-            output = output.reshape(len(rows))
-            index = (torch.sigmoid(output) > threshold).long()
+            output = output.reshape(len(output))
+            index = (torch.sigmoid(output) > float(self.net.threshold)).long()
         else:
             if output.ndim != 2 or output.shape[1] != self.n_classes:
                 raise ValueError(
@@ -151,7 +152,7 @@ class NeuralVoter:
             index = output.argmax(dim=1)
         # One sum tells whether there may be a NaN at all; the rows are looked at only then.
         if not math.isfinite(output.sum()):
-            lost = torch.isnan(output.reshape(len(rows), -1)).any(dim=1)
+            lost = torch.isnan(output.reshape(len(output), -1)).any(dim=1)
             index = torch.where(lost, -1, index)
         return index.cpu().numpy()
 
@@ -166,11 +167,10 @@ class NeuralVoter:
 
     def vote_with_slopes(self, rows: torch.Tensor, candidate: int) -> tuple[NDArray[np.intp], torch.Tensor]:
         """Votes, and the gradients of the candidate's softened margin by the rows."""
-        with self.arrays.voting():
-            votes = self.vote(rows)
         with _one_thread(), torch.enable_grad():
             rows = rows.detach().clone().requires_grad_(True)
             output = self.output(rows)
+            votes = self._votes(output.detach())
             if self.binary:
                 logit = output.reshape(len(rows)) - float(np.log(self.net.threshold / (1.0 - self.net.threshold)))
                 margin = logit if candidate == 1 else -logit

@@ -86,20 +86,24 @@ class Sampler:
             # again, it is made in place.
             noisy = arrays.empty(sides * most, x)
             buffer = arrays.empty(most, x) if tally.uses_noise or paired else noisy
+            n = -1
             for start in range(first, last, together):
-                lengths = list(block_slices(n_draws, size, start, min(start + together, last)))
-                ends = [0, *accumulate(length for _, length in lengths)]
-                for (block, _), (low, high) in zip(lengths, pairwise(ends), strict=True):
-                    arrays.standard_normal(Seed(self.entropy, stage, key, block), buffer[low:high])
-                n = ends[-1]
-                noise, rows = buffer[:n], noisy[: sides * n]
-                arrays.around(x, noise, self.sigma, rows[:n], rows[n:] if paired else None)
-                votes = self._vote(rows.reshape(-1, *row.shape), batch)
-                votes = votes.reshape(2, n) if paired else votes
-                seen = arrays.to_count(noise) if tally.uses_noise else None
+                lengths = [length for _, length in block_slices(n_draws, size, start, min(start + together, last))]
+                if sum(lengths) != n:  # the last blocks may be fewer or shorter
+                    spans = list(pairwise([0, *accumulate(lengths)]))
+                    n = spans[-1][1]
+                    noise, near, far = buffer[:n], noisy[:n], noisy[n : 2 * n] if paired else None
+                    parts = [noise[low:high] for low, high in spans]
+                    rows = noisy[: sides * n].reshape(-1, *row.shape)
+                    seen = arrays.to_count(noise)[None] if tally.uses_noise else None
+                for block, part in enumerate(parts, start):
+                    arrays.standard_normal(Seed(self.entropy, stage, key, block), part)
+                arrays.around(x, noise, self.sigma, near, far)
+                votes = self._vote(rows, batch)
+                votes = votes.reshape(1, 2, n) if paired else votes[None]
                 # Block by block, so that sums are the same however blocks are batched.
-                for low, high in pairwise(ends):
-                    tally.update(None if seen is None else seen[None, low:high], votes[None, ..., low:high])
+                for low, high in spans:
+                    tally.update(None if seen is None else seen[:, low:high], votes[..., low:high])
         return tally
 
     def tally_slopes(

@@ -54,9 +54,8 @@ def dual_value(
 
 
 def _value(ends: Ends, misses: FloatArray, grad_norm: FloatArray, inner: Inner, multipliers: Multipliers) -> FloatArray:
-    nu, slopes = multipliers.nu[..., None], multipliers.slopes[..., None]
-    parts = inner.lifted - slopes * inner.moment + nu * (inner.missed - misses[..., None])
-    return np.sum(ends.weight * parts, axis=(-2, -1)) - multipliers.k * grad_norm
+    parts = inner.lifted - multipliers.slopes * inner.moment + multipliers.nu * (inner.missed - misses)
+    return np.sum(ends.weight * parts, axis=(0, -1)) - multipliers.k * grad_norm
 
 
 def integral_value(
@@ -64,12 +63,11 @@ def integral_value(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean of `J` for given multipliers, and its first and second derivative by the slope."""
     inner = _inner(ends, multipliers, across)
-    nu, slopes, tilt = multipliers.nu[..., None], multipliers.slopes[..., None], np.asarray(multipliers.tilt)[..., None]
-    parts = inner.lifted - slopes * inner.moment - nu * (1.0 - inner.missed)
-    low, high = np.clip(inner.low, -40.0, 40.0), np.clip(inner.high, -40.0, 40.0)
-    bend = np.square(low) * inner.low_rate + np.square(high) * inner.high_rate
+    tilt = multipliers.tilt
+    parts = inner.lifted - multipliers.slopes * inner.moment - multipliers.nu * (1.0 - inner.missed)
+    bend = np.sum(np.square(_not_far(inner.z)) * inner.rate, axis=0)
     terms = (parts, -inner.moment * tilt, -bend * np.square(tilt))
-    value, by_k, by_k_twice = (np.sum(ends.weight * part, axis=(-2, -1)) for part in terms)
+    value, by_k, by_k_twice = (np.sum(ends.weight * part, axis=(0, -1)) for part in terms)
     return value, by_k, by_k_twice
 
 
@@ -101,7 +99,7 @@ def best_multipliers(
     """
     shape, n_bins = across.shape, misses.shape[-1]
     problem = _Problem(
-        Ends(ends.mass, *(part.reshape(-1, *part.shape[-2:]) for part in ends[1:])),
+        Ends(ends.mass, *(part.reshape(2, -1, n_bins) for part in ends[1:])),
         np.broadcast_to(misses, (*shape, n_bins)).reshape(-1, n_bins),
         np.broadcast_to(grad_norm, shape).ravel(),
         across.ravel(),
@@ -110,8 +108,9 @@ def best_multipliers(
     )
     starts = [across * USUAL_SLOPE, across * 0.02] if start is None else [start]
     tried = [_solve(problem, np.log(first).ravel(), n_steps) for first in starts]
-    values = [_penalised(problem, _inner(problem.ends, m, problem.across), m) for m in tried]
-    best = np.argmax(values, axis=0)
+    best = np.zeros(len(problem.across), dtype=np.intp)
+    if len(tried) > 1:
+        best = np.argmax([_penalised(problem, _inner(problem.ends, m, problem.across), m) for m in tried], axis=0)
     each = np.arange(len(best))
     nu, k = np.stack([m.nu for m in tried])[best, each], np.stack([m.k for m in tried])[best, each]
     return Multipliers(nu.reshape(*shape, n_bins), k.reshape(shape), tilt)
@@ -128,7 +127,7 @@ class _Problem(NamedTuple):
     tilt: FloatArray
 
     def only(self, rows: FloatArray) -> _Problem:
-        ends = Ends(self.ends.mass, self.ends.log_w[rows], self.ends.weight[rows])
+        ends = Ends(self.ends.mass, self.ends.log_w[:, rows], self.ends.weight[:, rows])
         return _Problem(ends, *(part[rows] for part in self[1:]))
 
 
@@ -168,7 +167,12 @@ def _solve(problem: _Problem, log_k: FloatArray, n_steps: int) -> Multipliers:
 
 
 def _inner(ends: Ends, multipliers: Multipliers, across: FloatArray) -> Inner:
-    return inner_integral(ends.log_w, multipliers.nu[..., None], multipliers.slopes[..., None], across[..., None, None])
+    return inner_integral(ends.log_w, multipliers.nu, multipliers.slopes, across[..., None])
+
+
+def _not_far(z: FloatArray) -> FloatArray:
+    """Roots, where they count; noise does not reach the others."""
+    return np.clip(z, -40.0, 40.0)
 
 
 def _penalised(problem: _Problem, inner: Inner, multipliers: Multipliers) -> FloatArray:
@@ -179,12 +183,11 @@ def _penalised(problem: _Problem, inner: Inner, multipliers: Multipliers) -> Flo
 def _excess(problem: _Problem, inner: Inner) -> tuple[FloatArray, FloatArray]:
     """Gradient that the worst case uses beyond the limit, and how fast it falls with the slope when bins follow."""
     weight = problem.ends.weight
-    used = -np.sum(weight * inner.moment * problem.tilt[..., None], axis=(-2, -1))
-    low, high = np.clip(inner.low, -40.0, 40.0), np.clip(inner.high, -40.0, 40.0)
-    low_part, high_part = weight * inner.low_rate, weight * inner.high_rate
-    by_k = np.sum(low**2 * low_part + high**2 * high_part, axis=-1)
-    by_both = np.sum(low * low_part + high * high_part, axis=-1)
-    by_nu = np.sum(low_part + high_part, axis=-1) + problem.ends.mass * problem.ridge
+    used = -np.sum(weight * inner.moment * problem.tilt, axis=(0, -1))
+    z, rate = _not_far(inner.z), weight * inner.rate
+    moved = z * rate
+    by_k, by_both, by_nu = (np.sum(part, axis=(0, 1)) for part in (z * moved, moved, rate))
+    by_nu = by_nu + problem.ends.mass * problem.ridge
     slope = -(by_k - np.divide(by_both**2, by_nu, out=np.zeros_like(by_k), where=by_nu > 1e-300))
     return used - problem.grad_norm, np.sum(slope * np.square(problem.tilt), axis=-1)
 
@@ -202,9 +205,9 @@ def _solve_bins(
     """
     ends, misses, ridge = problem.ends, problem.misses, problem.ridge
     across, k_b = problem.across[:, None], k[:, None] * problem.tilt
-    log_mean = np.log(np.maximum(np.sum(ends.weight * np.exp(ends.log_w), axis=-1) / ends.mass, 1e-250))
+    log_mean = np.log(np.maximum(np.sum(ends.weight * np.exp(ends.log_w), axis=0) / ends.mass, 1e-250))
     wanted = -ndtri(np.clip(misses, 1e-12, 1.0 - 1e-12))
-    spread = np.clip(log_mean - ends.log_w.min(axis=-1), 0.0, 60.0)
+    spread = np.clip(log_mean - ends.log_w.min(axis=0), 0.0, 60.0)
     touch = (np.log(k_b / across) - log_mean) / across + across / 2.0
     side = np.where(touch > 0.0, -1.0, 1.0)  # which end decides
     least, most = -np.sqrt(2.0 * spread) / across - 1.0, np.abs(touch) + 9.0
@@ -223,8 +226,8 @@ def _solve_bins(
         inner = _inner(ends, Multipliers(nu, k, problem.tilt), problem.across)
         if step == n_steps:
             break
-        missed = np.sum(ends.weight * inner.missed, axis=-1) / ends.mass - ridge * nu
-        rate = np.sum(ends.weight * (inner.low_rate + inner.high_rate), axis=-1) / ends.mass + ridge
+        missed = np.sum(ends.weight * inner.missed, axis=0) / ends.mass - ridge * nu
+        rate = np.sum(ends.weight * inner.rate, axis=(0, 1)) / ends.mass + ridge
         too_far = missed < misses
         most = np.where(too_far, distance, most)
         least = np.where(too_far, least, distance)

@@ -20,10 +20,10 @@ from .._validation import FloatArray
 _LOG_ZERO = -600.0
 """Stands for the logarithm of zero; whatever it multiplies vanishes in double precision."""
 
-# Roots for square roots of twice the gap, at equal steps: a value and the difference to the next.
+# Both roots for square roots of twice the gap, at equal steps: values, and the differences to the next.
 _TABLE_END, _TABLE_STEPS = 14.0, 2**12
-_values = exp_tangent_roots(np.square(np.linspace(0.0, _TABLE_END, _TABLE_STEPS + 1)) / 2.0)
-_TABLES = [(values[:-1].copy(), np.diff(values)) for values in _values]
+_values = np.array(exp_tangent_roots(np.square(np.linspace(0.0, _TABLE_END, _TABLE_STEPS + 1)) / 2.0))
+_TABLE, _TABLE_RISE = np.ascontiguousarray(_values[:, :-1]), np.diff(_values)
 
 
 class Ends(NamedTuple):
@@ -35,18 +35,21 @@ class Ends(NamedTuple):
     """
 
     mass: FloatArray  # (n_bins,)
-    log_w: FloatArray  # (..., n_bins, 2)
-    weight: FloatArray  # (..., n_bins, 2)
+    log_w: FloatArray  # (2, ..., n_bins)
+    weight: FloatArray  # (2, ..., n_bins)
 
 
 def bin_masses(edges: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
     """Normal masses of the bins between and outside of `edges`, moved by `-shift`; shape of `shift` + (n_bins,)."""
-    # Each difference from the tail that is smaller.
     moved = edges - np.asarray(shift)[..., None]
-    ends = np.full((*moved.shape[:-1], 1), np.inf)
-    left, right = np.concatenate([-ends, moved], axis=-1), np.concatenate([moved, ends], axis=-1)
-    above = left > -right
-    return np.where(above, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
+    # Each difference from the tail that is smaller.
+    tail = ndtr(-np.abs(moved))
+    nothing = np.zeros((*moved.shape[:-1], 1))
+    tail = np.concatenate([nothing, tail, nothing], axis=-1)
+    above = np.concatenate([nothing, moved > 0.0, nothing + 1.0], axis=-1)
+    masses = np.abs(np.diff(tail, axis=-1))
+    around_zero = np.diff(above, axis=-1) > 0.0
+    return np.where(around_zero, 1.0 - tail[..., :-1] - tail[..., 1:], masses)
 
 
 def chord_ends(edges: FloatArray, along: FloatArray) -> Ends:
@@ -70,41 +73,46 @@ def chord_ends(edges: FloatArray, along: FloatArray) -> Ends:
     share[..., :1] = np.where(rising, np.clip(first, 0.0, 1.0), 1.0)
     share[..., -1:] = np.where(falling, 1.0 - np.clip(last, 0.0, 1.0), 0.0)
     # On the side where w vanishes the zero end comes first on the left and second on the right.
-    weight = np.stack([(1.0 - share) * mass, share * mass], axis=-1)
-    return Ends(mass, np.stack([low, high], axis=-1), weight)
+    return Ends(mass, np.stack([low, high]), np.stack([(1.0 - share) * mass, share * mass]))
 
 
 @dataclass(frozen=True)
 class Inner:
     """The parts of `J`: ``J = lifted - nu (1 - missed) - k moment``, and what its derivatives need.
 
-    The integrand is negative between `low` and `high`, if there is a cut at all. The rates say how fast `missed` falls
-    with `nu` at either end.
+    The integrand is negative between two roots `z`, if there is a cut at all. The lower one comes first along the
+    leading axis, as in the noise's densities there, `at`, and in the rates at which `missed` falls with `nu` there.
     """
 
     log_w: FloatArray
     across: FloatArray
     cut: FloatArray
-    low: FloatArray
-    high: FloatArray
-    at_low: FloatArray
-    at_high: FloatArray
-    low_rate: FloatArray
-    high_rate: FloatArray
+    z: FloatArray
+    at: FloatArray
+    rate: FloatArray
 
     @property
     def missed(self) -> FloatArray:
-        return np.where(self.cut, ndtr(self.low) + ndtr(-self.high), 1.0)
+        below, above = ndtr(_outwards(self.z))
+        return np.where(self.cut, below + above, 1.0)
 
     @property
     def moment(self) -> FloatArray:
-        return np.where(self.cut, self.at_low - self.at_high, 0.0)
+        return np.where(self.cut, self.at[0] - self.at[1], 0.0)
 
     @property
     def lifted(self) -> FloatArray:
-        side = np.where(self.low + self.high > 2.0 * self.across, -1.0, 1.0)
-        between = side * (ndtr(side * (self.high - self.across)) - ndtr(side * (self.low - self.across)))
-        return np.where(self.cut, np.exp(np.maximum(self.log_w, _LOG_ZERO)) * between, 0.0)
+        moved = self.z - self.across
+        side = np.where(moved[0] + moved[1] > 0.0, -1.0, 1.0)
+        low, high = ndtr(side * moved)
+        return np.where(self.cut, np.exp(np.maximum(self.log_w, _LOG_ZERO)) * side * (high - low), 0.0)
+
+
+def _outwards(pair: FloatArray) -> FloatArray:
+    """Two values along the leading axis, the second negated."""
+    turned = pair.copy()
+    np.negative(turned[1], out=turned[1])
+    return turned
 
 
 def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: FloatArray) -> Inner:
@@ -113,43 +121,37 @@ def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: Flo
     With ``y = across (nu + k z) / k`` the roots solve ``y - log y = 1 + gap``. A root that is off by a little makes
     an error of its square only, because the integrand vanishes there.
     """
-    log_ratio = np.log(across / k)
-    gap = across * nu / k + np.square(across) / 2.0 - log_ratio - log_w - 1.0
+    ratio = across / k
+    gap = (ratio * nu + np.square(across) / 2.0 - np.log(ratio) - 1.0) - log_w
     cut = gap > 0.0
-    (t_low, rise_low), (t_high, rise_high) = _roots(np.where(cut, gap, 0.0))
-    touch = (1.0 + np.where(cut, gap, 0.0)) / across - nu / k
-    low, high = touch + t_low / across, touch + t_high / across
-    at_low, at_high = density(low), density(high)
+    gap = np.maximum(gap, 0.0)
+    t, rise = _roots(gap)
+    z = t / across + ((1.0 + gap) / across - nu / k)
+    at = density(z)
     with np.errstate(divide="ignore", invalid="ignore"):
-        low_rate = np.where(cut, at_low / (k * -rise_low), 0.0)
-        high_rate = np.where(cut, at_high / (k * rise_high), 0.0)
-    return Inner(log_w, across, cut, low, high, at_low, at_high, low_rate, high_rate)
+        rate = np.where(cut, at / (k * np.abs(rise)), 0.0)
+    return Inner(log_w, across, cut, z, at, rate)
 
 
-def _roots(gap: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+def _roots(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Both roots `t` of ``exp(t) - 1 - t = gap``, with ``exp(t) - 1``: from a table, polished by one Newton step."""
     s = np.sqrt(2.0 * gap)
     place = np.minimum(s * (_TABLE_STEPS / _TABLE_END), _TABLE_STEPS - 1e-9)
     index = place.astype(np.intp)
-    part = place - index
+    t = np.take(_TABLE, index, axis=1) + (place - index) * np.take(_TABLE_RISE, index, axis=1)
     far = s > _TABLE_END
-    polish = s > 0.02  # below, steps are too short for the polish to be exact, and too short to matter
-    roots = []
-    for side, (values, differences) in zip((-1, 1), _TABLES, strict=True):
-        t = values[index] + part * differences[index]
-        if np.any(far):
-            t[far] = _far_root(gap[far], side)
-        rise = np.expm1(t)
-        step = np.divide(rise - t - gap, rise, out=np.zeros_like(t), where=polish)
-        # The exponential follows the short step by its first term.
-        roots.append((t - step, rise - step * (1.0 + rise)))
-    return roots
+    if np.any(far):
+        t[:, far] = _far_roots(gap[far])
+    rise = np.expm1(t)
+    # Near the touching point steps of the table are too short for the polish to be exact, and too short to matter.
+    polish = np.broadcast_to(s > 0.02, t.shape)
+    step = np.divide(rise - t - gap, rise, out=np.zeros_like(t), where=polish)
+    # The exponential follows the short step by its first term.
+    return t - step, rise - step * (1.0 + rise)
 
 
-def _far_root(gap: FloatArray, side: int) -> FloatArray:
-    if side < 0:
-        return -1.0 - gap
+def _far_roots(gap: FloatArray) -> FloatArray:
     t = np.log(gap)
     for _ in range(4):
         t = np.log(1.0 + gap + t)
-    return t
+    return np.array([-1.0 - gap, t])

@@ -288,5 +288,7 @@ class _CircleTest:
         return tested
 
     def _ends(self, along: FloatArray, row: FloatArray, vertex: FloatArray) -> Ends:
-        ends = chord_ends(self.edges, along)
-        return Ends(ends.mass, ends.log_w[row, vertex], ends.weight[row, vertex])
+        # Cells share vertices.
+        place, which = np.unique(row * along.shape[1] + vertex, return_inverse=True)
+        ends = chord_ends(self.edges, along.reshape(-1)[place])
+        return Ends(ends.mass, ends.log_w[:, which], ends.weight[:, which])

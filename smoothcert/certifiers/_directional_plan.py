@@ -61,7 +61,7 @@ def _logistic_curve(powers: FloatArray, hits: IntArray, trials: IntArray) -> Flo
         share = expit(coefficients @ powers.T)
         gradient = (hits - trials * share) @ powers - coefficients @ penalty
         weight = trials * share * (1.0 - share)
-        hessian = np.einsum("rb,bi,bj->rij", weight, powers, powers, optimize=True) + penalty
+        hessian = (weight[:, None] * powers.T) @ powers + penalty
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
         longest = np.max(np.abs(step @ powers.T), axis=1, keepdims=True)
         coefficients += step * np.minimum(1.0, 3.0 / np.maximum(longest, 1e-12))

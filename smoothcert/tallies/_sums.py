@@ -62,7 +62,7 @@ def directional_sums(
     """
     on_host = isinstance(noise, np.ndarray)
     wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
-    lengths = np.einsum("nd,nd->n", wide, wide) if on_host else wide.square().sum(1).cpu().numpy()
+    lengths = (wide[:, None] @ wide[:, :, None])[:, 0, 0] if on_host else wide.square().sum(1).cpu().numpy()
     along = wide @ direction if on_host else (wide @ wide.new_tensor(direction)).cpu().numpy()
     place = np.searchsorted(edges, along, side="right")
     stratum = strata[place]

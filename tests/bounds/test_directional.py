@@ -245,8 +245,8 @@ def test_chords_are_on_the_safe_side():
             edges = edges[1] + np.array([0.0, 0.02, 0.04, 0.06])
         nu = rng.uniform(-0.5, 3.0, len(edges) + 1)
         ends = chord_ends(edges, np.array(along))
-        inner = inner_integral(ends.log_w, nu[:, None], np.array(k), np.array(across))
-        chord = np.sum(ends.weight * value_of(inner, nu[:, None], k), axis=-1)
+        inner = inner_integral(ends.log_w, nu, np.array(k), np.array(across))
+        chord = np.sum(ends.weight * value_of(inner, nu, k), axis=0)
         exact = mean_over_bins(edges, along, across, nu, k)
         assert np.all(chord <= exact + 1e-9)
         if case % 2:
@@ -259,9 +259,9 @@ def test_chords_are_on_the_safe_side():
 def test_ends_keep_the_mass_and_never_more_than_the_mean(along):
     edges = np.linspace(-3.0, 3.0, 13)
     ends = chord_ends(edges, np.array(along))
-    np.testing.assert_allclose(ends.weight.sum(axis=-1), bin_masses(edges), rtol=1e-12)
+    np.testing.assert_allclose(ends.weight.sum(axis=0), bin_masses(edges), rtol=1e-12)
     assert np.all(ends.weight >= 0.0)
-    mean = np.sum(ends.weight * np.exp(ends.log_w), axis=-1)
+    mean = np.sum(ends.weight * np.exp(ends.log_w), axis=0)
     moved = np.diff(ndtr(np.concatenate([[-np.inf], edges, [np.inf]]) - along))
     np.testing.assert_allclose(mean[1:-1], moved[1:-1], rtol=1e-9)
     assert np.all(mean <= moved * (1.0 + 1e-9) + 1e-15)
