@@ -22,6 +22,9 @@ rounding of every intermediate step and still leaves the results right to ten di
 _TINY = float(np.finfo(np.float64).tiny)
 _INV_SQRT_2PI = 0.3989422804014326779399460599343819
 
+LARGEST_GRADIENT = _INV_SQRT_2PI
+"""No function with values in [0, 1] has a mean of ``Z f`` that is longer: the density of the noise at 0."""
+
 # Gauss-Legendre rule moved to [0, 1]: exact to rounding for the short, smooth integrals below.
 _nodes, _weights = np.polynomial.legendre.leggauss(8)
 NODES: FloatArray = (1.0 + _nodes) / 2.0

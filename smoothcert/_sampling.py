@@ -8,12 +8,12 @@ selection, pilots, and estimation, and nothing about certificates.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -24,7 +24,7 @@ from ._ledger import Ledger, Span, cut, draws_in, gaps
 from ._noise import SELECTION, Seed, block_rows, block_slices
 from ._schedule import Schedule, Unit
 from ._sharing import Shared
-from ._stages import Look, follow_stages
+from ._stages import Look, follow_stages, plan_here
 from ._validation import FloatArray
 from .tallies import IntArray, Tally, VoteTally
 
@@ -236,9 +236,31 @@ def sample_evidence(
         return rows, type(whole[0]).concatenate(whole)
 
     gradients = sampler.get().voter.differentiable(X[0])
-    _, evidence = follow_stages(certifier, gradients, candidate, X[0].size, n_classes, collect)
+    make_plans = partial(_make_plans, schedule)
+    _, evidence = follow_stages(certifier, gradients, candidate, X[0].size, n_classes, collect, make_plans)
     assert evidence is not None
     return candidate, evidence
+
+
+def _make_plans(schedule: Schedule, plan: Callable[[Tally], Any], tally: Tally) -> Iterable[Any]:
+    """Plans of all rows of a tally, by the workers if it takes long."""
+    rest = len(tally) - 1
+    workers = effective_n_jobs(schedule.n_jobs)
+    if workers == 1 or rest == 0:
+        return plan_here(plan, tally)
+    (_, first), seconds = _here((0, _plan_rows, (plan, tally[:1], 0)), schedule)
+    if seconds * rest < _NOT_WORTH_SENDING:
+        return chain(first, plan_here(plan, tally[1:]))
+    step = max(1, min(int(_LAST_UNIT_SECONDS / seconds), -(-rest // workers)))
+    units = ((0, _plan_rows, (plan, tally[i : i + step], i)) for i in range(1, len(tally), step))
+    made = {0: first}
+    with closing(schedule.run(units)) as results:
+        made.update(results)
+    return chain.from_iterable(made[i] for i in sorted(made))
+
+
+def _plan_rows(plan: Callable[[Tally], Any], tally: Tally, first: int) -> tuple[int, list[Any]]:
+    return first, list(plan_here(plan, tally))
 
 
 def _enter_given(look: Look, rows: Sequence[int], X: FloatArray, labels: NDArray[Any], ledger: Ledger) -> None:
@@ -257,15 +279,15 @@ def _unit_vectors(given: Any, shape: tuple[int, ...]) -> FloatArray:
     given = np.asarray(given)
     if given.shape != shape or given.dtype.kind not in "fiu":
         raise ValueError(
-            f"A function that gives the direction must return real numbers in the shape {shape} of the inputs, "
-            f"got shape {given.shape} of {given.dtype}."
+            f"direction must be a function that returns real numbers in the shape {shape} of the inputs, "
+            f"got shape {given.shape} of {given.dtype}. Return one direction for each input."
         )
     flat = given.reshape(len(given), -1).astype(np.float64)
     length = np.linalg.norm(flat, axis=1)
     wrong = ~(np.isfinite(length) & (length > 0.0))
     if np.any(wrong):
         raise ValueError(
-            "A function that gives the direction must return finite vectors that are not zero, got one of length "
+            "direction must be a function that returns finite vectors that are not zero, got one of length "
             f"{length[wrong][0]}. Let the certifier look for one where none is known."
         )
     return flat / length[:, None]

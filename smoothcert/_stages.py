@@ -5,7 +5,7 @@ Where the evidence comes from, fresh sampling or a journal, is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +42,20 @@ Collect = Callable[[Look, Sequence[int]], tuple[Sequence[int], Tally | None]]
 """Gives the rows for which all evidence of a look is there, and their tally."""
 
 
+def plan_here(plan: Callable[[Tally], Any], tally: Tally) -> Iterable[Any]:
+    """Plans of all rows of a tally, made at once."""
+    made = plan(tally)
+    return (made[row] for row in range(len(tally)))
+
+
 def follow_stages(
-    certifier: Any, gradients: bool, candidate: IntArray, n_features: int, n_classes: int, collect: Collect
+    certifier: Any,
+    gradients: bool,
+    candidate: IntArray,
+    n_features: int,
+    n_classes: int,
+    collect: Collect,
+    make_plans: Callable[[Callable[[Tally], Any], Tally], Iterable[Any]] = plan_here,
 ) -> tuple[Sequence[int], Tally | None]:
     """Rows that came through all stages, and the evidence about them."""
     sides = 2 if certifier.pairing == "antithetic" else 1
@@ -62,11 +74,11 @@ def follow_stages(
         stage = pilot_stage(number)
         look = Look(stage, draws.__getitem__, 1 if given else sides, pilot.observes, with_plan(pilot.new_tally))
         done, tally = collect(look, rows)
-        made = pilot.plan(tally) if tally is not None else ()
         for row in set(rows) - set(done):
             del plans[row]
-        for i, row in enumerate(done):
-            plans[row] = made[i]
+        if tally is not None:
+            plans.update(zip(done, make_plans(pilot.plan, tally), strict=True))
+        for row in done:
             left[row] -= pilot.n_samples
     look = Look(ESTIMATION, lambda row: left[row] // sides, sides, "votes", with_plan(certifier.new_tally))
     return collect(look, list(plans))

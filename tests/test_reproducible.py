@@ -1,5 +1,7 @@
 """The same seed gives the same certificates, to the last bit, however the work is done."""
 
+import threading
+
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -14,6 +16,7 @@ from smoothcert import (
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
     SmoothedClassifier,
+    _sampling,
 )
 from smoothcert._noise import ESTIMATION, SELECTION, NumpyArrays, Seed, block_rows, row_key
 
@@ -51,6 +54,27 @@ def test_jobs_and_backends(certifier):
         with parallel_config(backend=backend, n_jobs=n_jobs):
             assert_same(model(certifier).certify(INPUTS), reference)
     assert_same(model(certifier, n_jobs=2).certify(INPUTS), reference)
+
+
+def test_plans_made_by_workers_are_the_same(monkeypatch):
+    reference = model(DirectionalCertifier).certify(INPUTS)
+    threads = set()
+
+    def plan_rows(*arguments):
+        threads.add(threading.get_ident())
+        return _sampling.plan_rows_here(*arguments)
+
+    monkeypatch.setattr(_sampling, "plan_rows_here", _sampling._plan_rows, raising=False)
+    monkeypatch.setattr(_sampling, "_plan_rows", plan_rows)
+    monkeypatch.setattr(_sampling, "_NOT_WORTH_SENDING", 0.0)
+    monkeypatch.setattr(_sampling, "_LAST_UNIT_SECONDS", 0.0)  # one row at a time
+    with parallel_config(backend="threading", n_jobs=2):
+        assert_same(model(DirectionalCertifier).certify(INPUTS), reference)
+    assert threads - {threading.get_ident()}
+    monkeypatch.undo()
+    monkeypatch.setattr(_sampling, "_NOT_WORTH_SENDING", 0.0)
+    with parallel_config(backend="loky", n_jobs=2):
+        assert_same(model(DirectionalCertifier).certify(INPUTS), reference)
 
 
 @pytest.mark.parametrize("batch_size", [100, 2048, 5000, 10**6])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from .._numerics import SAFETY
+from .._numerics import LARGEST_GRADIENT, SAFETY
 from .._validation import FloatArray, as_float_array, broadcast, check_grad_norm, check_interval, check_probability
 from ._directional_dual import best_multipliers, dual_value
 from ._directional_integral import bin_masses, chord_ends
@@ -137,7 +137,7 @@ def _radius(misses: FloatArray, edges: FloatArray, grad_norm: FloatArray, p: Flo
 
 def _finite(grad_norm: FloatArray) -> FloatArray:
     """No function with values in [0, 1] has a gradient above phi(0); so that is what an unknown one is."""
-    return np.minimum(grad_norm, 0.3989422804014327)
+    return np.minimum(grad_norm, LARGEST_GRADIENT)
 
 
 def _checked(shares: ArrayLike, edges: ArrayLike) -> tuple[FloatArray, FloatArray]:

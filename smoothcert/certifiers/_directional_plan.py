@@ -10,13 +10,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit
 
-from .._numerics import SAFETY
+from .._numerics import LARGEST_GRADIENT, SAFETY
 from .._validation import FloatArray
 from ..bounds import first_order_radius, second_order_radius
 from ..bounds._directional_integral import bin_masses
 from ..bounds._directional_radius import cell_middles, cells_radius, plan_cells
 from ..confidence import binomial_lower, stratified_gradient_upper
-from ..confidence._stratified_gradient import LARGEST_GRADIENT
 from ..tallies import DirectionalPlan, DirectionalTally, IntArray
 
 _DEGREE = 5

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._numerics import round_up
+from .._numerics import LARGEST_GRADIENT, round_up
 from .._validation import FloatArray, broadcast, check_counts, check_interval, check_level
 from ._gradient import VARIANCE_PROXY
-
-LARGEST_GRADIENT = 0.3989422804014327
-"""No function with values in [0, 1] has a mean of ``Z f`` that is longer: the density of the noise at 0."""
 
 _GRID = np.linspace(0.0, 1.0, 33)
 _LEAST_LOG = np.log(1e-6)

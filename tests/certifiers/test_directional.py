@@ -301,10 +301,16 @@ def words(X, labels):
         ({"n_bins": 20.0}, "n_bins must be an integer .* got 20.0. Write 20"),
         ({"n_samples": 300}, "n_samples must be at least 400 for 20 bins and a pilot of 0.2, got 300"),
         ({"pilot": 0.01}, "n_samples must be at least 8000 for 20 bins and a pilot of 0.01, got 2000"),
-        ({"direction": zero}, "direction must return finite vectors that are not zero, got one of length 0"),
-        ({"direction": infinite}, "direction must return finite vectors .* length inf"),
-        ({"direction": one_for_all}, r"direction must return real numbers in the shape \(1, 4\).* got shape \(4,\)"),
-        ({"direction": words}, r"direction must return real numbers"),
+        (
+            {"direction": zero},
+            "direction must be .* finite vectors that are not zero, got one of length 0",
+        ),
+        ({"direction": infinite}, "direction must be a function that returns finite vectors .* length inf"),
+        (
+            {"direction": one_for_all},
+            r"direction must be .* real numbers in the shape \(1, 4\).* got shape \(4,\)",
+        ),
+        ({"direction": words}, r"direction must be a function that returns real numbers"),
     ],
     ids=lambda value: str(value) if isinstance(value, str) else "-".join(map(str, value)),
 )

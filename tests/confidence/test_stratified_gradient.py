@@ -5,9 +5,10 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
+from smoothcert._numerics import LARGEST_GRADIENT
 from smoothcert.confidence import gradient_norm_upper, stratified_gradient_upper
 from smoothcert.confidence._gradient import VARIANCE_PROXY
-from smoothcert.confidence._stratified_gradient import LARGEST_GRADIENT, _limit_at
+from smoothcert.confidence._stratified_gradient import _limit_at
 
 MASS = np.array([0.05, 0.25, 0.4, 0.2, 0.1])
 TILT = np.array([0.4, 0.7, 1.0, 1.4, 1.7])
