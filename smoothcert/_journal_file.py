@@ -21,7 +21,7 @@ from zipfile import BadZipFile
 
 from ._ledger import Span
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the file's layout, and of the noise whose blocks it counts; raised when either changes."""
 
 APPLICATION = 0x736D6365
