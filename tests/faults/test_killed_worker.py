@@ -2,16 +2,17 @@
 
 import os
 import signal
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import long_runs
 import pytest
 from joblib import parallel_config
 from long_runs import INPUTS, assert_same
 
-from smoothcert import read_journal
+from smoothcert import _sampling, read_journal
+from smoothcert._journal import Journal
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")]
 
 
 class Mortal(long_runs.GaussianNB):
@@ -29,16 +30,23 @@ class Mortal(long_runs.GaussianNB):
         return super().predict(X)
 
 
-@pytest.mark.slow
-def test_loky_worker(tmp_path, monkeypatch):
-    journal, trigger = tmp_path / "run.sqlite", tmp_path / "die"
-    monkeypatch.setattr("smoothcert._sampling._UNIT_SECONDS", 0.001)
-    clf = long_runs.model(n_jobs=2)
+@pytest.fixture
+def trigger(tmp_path):
+    return tmp_path / "die"
+
+
+@pytest.fixture
+def clf(trigger, monkeypatch):
+    """A model whose workers can be told to die, and whose work is cut into many units."""
+    monkeypatch.setattr(_sampling, "_UNIT_SECONDS", 0.001)
+    clf = long_runs.model()
     clf.estimator_ = Mortal(str(trigger)).fit(long_runs.X, long_runs.Y)
-    reference = clf.certify(INPUTS)
+    return clf
 
-    from smoothcert._journal import Journal
 
+@contextmanager
+def death_in_the_middle(trigger):
+    """Tell workers to die once some of the evidence is in the journal."""
     add = Journal.add
 
     def add_and_tell(self, stage, row, span, tally):
@@ -46,92 +54,71 @@ def test_loky_worker(tmp_path, monkeypatch):
         if stage == 3 and row == 2:
             trigger.touch()
 
-    monkeypatch.setattr(Journal, "add", add_and_tell)
-    with parallel_config(backend="loky"), pytest.raises(RuntimeError, match=r"worker process died.*run\.sqlite"):
-        clf.certify(INPUTS, journal=journal)
-    monkeypatch.setattr(Journal, "add", add)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "add", add_and_tell)
+        yield
     trigger.unlink(missing_ok=True)
-    share = read_journal(journal).share
-    assert 0 < share < 1
+
+
+@contextmanager
+def dask_workers(folder):
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**options, local_directory=str(folder)) as cluster,
+        distributed.Client(cluster) as client,
+        parallel_config(backend="dask"),
+    ):
+        yield client
+
+
+def test_loky_worker(clf, trigger, tmp_path):
+    journal = tmp_path / "run.sqlite"
+    reference = clf.certify(INPUTS)
+    clf.set_params(n_jobs=2)
+    with (
+        death_in_the_middle(trigger),
+        parallel_config(backend="loky"),
+        pytest.raises(RuntimeError, match=r"worker process died.*run\.sqlite"),
+    ):
+        clf.certify(INPUTS, journal=journal)
+    assert 0 < read_journal(journal).share < 1
     with parallel_config(backend="loky"):
         assert_same(clf.certify(INPUTS, journal=journal), reference)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Dask's own, about a worker that went away and ports in use
-def test_dask_worker(tmp_path):
-    distributed = pytest.importorskip("distributed")
-    trigger = tmp_path / "die"
-    clf = long_runs.model()
-    clf.estimator_ = Mortal(str(trigger)).fit(long_runs.X, long_runs.Y)
+def test_dask_worker(clf, trigger, tmp_path, monkeypatch):
     reference = clf.certify(INPUTS)
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with (
-        distributed.LocalCluster(**options, local_directory=str(tmp_path)) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        before = {worker["pid"] for worker in client.run(_pid).values()}
-        assert os.getpid() not in before
-        with parallel_config(backend="dask"):
-            # The main process votes too, in the first block; the trigger must wait for the workers.
-            import smoothcert._sampling as sampling
+    unit, told = _sampling._tally_unit, []
 
-            unit = sampling._tally_unit
-            told = []
+    def tell(*arguments):
+        # The main process votes too, in the first block; the trigger must wait for the workers.
+        found = unit(*arguments)
+        if not told:
+            told.append(True)
+            trigger.touch()
+        return found
 
-            def tell(*arguments):
-                found = unit(*arguments)
-                if not told:
-                    told.append(True)
-                    trigger.touch()
-                return found
-
-            sampling._tally_unit = tell
-            try:
-                with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(sampling, "_UNIT_SECONDS", 0.001)
-                    found = clf.certify(INPUTS, journal=tmp_path / "run.sqlite")
-            finally:
-                sampling._tally_unit = unit
-        assert not trigger.exists()  # somebody died of it
+    with dask_workers(tmp_path) as client:
+        assert os.getpid() not in client.run(os.getpid).values()
+        monkeypatch.setattr(_sampling, "_tally_unit", tell)
+        found = clf.certify(INPUTS, journal=tmp_path / "run.sqlite")
+    assert not trigger.exists()  # somebody died of it
     assert_same(found, reference)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_dask_gives_up_a_unit_that_kills_its_workers(tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    import dask
-
-    journal, trigger = tmp_path / "run.sqlite", tmp_path / "die"
-    monkeypatch.setattr("smoothcert._sampling._UNIT_SECONDS", 0.001)
-    clf = long_runs.model()
-    clf.estimator_ = Mortal(str(trigger)).fit(long_runs.X, long_runs.Y)
+def test_dask_gives_up_a_unit_that_kills_its_workers(clf, trigger, tmp_path):
+    dask = pytest.importorskip("dask")
+    journal = tmp_path / "run.sqlite"
     reference = clf.certify(INPUTS)
-    from smoothcert._journal import Journal
-
-    add = Journal.add
-
-    def add_and_tell(self, stage, row, span, tally):
-        add(self, stage, row, span, tally)
-        if stage == 3 and row == 2:
-            trigger.touch()
-
-    monkeypatch.setattr(Journal, "add", add_and_tell)
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        distributed.LocalCluster(**options, local_directory=str(tmp_path)) as cluster,
-        distributed.Client(cluster),
-        parallel_config(backend="dask"),
+        dask_workers(tmp_path),
+        death_in_the_middle(trigger),
         pytest.raises(RuntimeError, match=r"workers died over the same piece of work.*run\.sqlite"),
     ):
         clf.certify(INPUTS, journal=journal)
-    monkeypatch.setattr(Journal, "add", add)
-    trigger.unlink(missing_ok=True)
     assert 0 < read_journal(journal).share < 1
     assert_same(clf.certify(INPUTS, journal=journal), reference)
-
-
-def _pid():
-    return {"pid": os.getpid()}
