@@ -133,6 +133,11 @@ def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: Flo
     return Inner(log_w, across, cut, z, at, rate)
 
 
+def tangent_roots(gap: FloatArray) -> FloatArray:
+    """Both roots `t` of ``exp(t) - 1 - t = gap`` along a new leading axis."""
+    return _roots(gap)[0]
+
+
 def _roots(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Both roots `t` of ``exp(t) - 1 - t = gap``, with ``exp(t) - 1``: from a table, polished by one Newton step."""
     s = np.sqrt(2.0 * gap)

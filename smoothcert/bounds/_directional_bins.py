@@ -1,0 +1,174 @@
+"""Multipliers of single bins of the directional certificate, at a given slope.
+
+A bin stands for two values of `w`, a lower and an upper one (`Ends`). At multiplier `nu` the line ``nu + k z`` cuts an
+interval out of each curve ``w exp(across z - across^2 / 2)``, or misses it: the lower curve is cut first. Outside of
+the intervals lie the misses of the worst case, and `nu` is right where they have the share that the bin has. As the
+line rises, that share falls: smoothly, but for the two moments when the line begins to cut a curve, where it falls like
+the square root of what the line has risen. So the unknown is not `nu` but how far one end of the interval is from the
+point where the line touched the curve: of the upper curve if that is cut, else of the lower one. Of the two ends it is
+the one nearer to the bulk of the noise. In that unknown the share falls smoothly, like a normal distribution function.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from .._numerics import density
+from .._validation import FloatArray
+from ._directional_integral import Ends, Inner, inner_integral, tangent_roots
+
+_LEAST_DISTANCE = 1e-3
+_FIRST_DISTANCE = 0.05
+_LEAST_SHARE = 1e-12
+_PROBIT_BELOW = 0.4
+"""Shares of misses above this fall nearly linearly with the distance, those below like a normal tail."""
+
+
+class Bins(NamedTuple):
+    """Bins of independent problems along the leading axis.
+
+    Attributes
+    ----------
+    ends : Ends
+        The lower value of `w` first.
+    misses : ndarray of shape (n_problems, n_bins)
+        Shares of misses.
+    ridge : ndarray of shape (n_problems, n_bins)
+        Shares that a unit of the multiplier costs.
+    tilt : ndarray of shape (n_problems, n_bins)
+        Factors of the slope.
+    across : ndarray of shape (n_problems,)
+    opening : ndarray of shape (2, n_problems, n_bins)
+        How far the ends of the lower curve's interval are from its touching point when the upper curve is touched.
+    """
+
+    ends: Ends
+    misses: FloatArray
+    ridge: FloatArray
+    tilt: FloatArray
+    across: FloatArray
+    opening: FloatArray
+
+    @classmethod
+    def of(cls, ends: Ends, across: FloatArray, misses: FloatArray, ridge: FloatArray, tilt: FloatArray) -> Bins:
+        sorted_already = ends.log_w[0] <= ends.log_w[1]
+        log_w, weight = (np.where(sorted_already, part, part[::-1]) for part in ends[1:])
+        opening = np.abs(tangent_roots(log_w[1] - log_w[0])) / across[:, None]
+        return cls(Ends(ends.mass, log_w, weight), misses, ridge, tilt, across, opening)
+
+    def only(self, rows: FloatArray) -> Bins:
+        ends = Ends(self.ends.mass, self.ends.log_w[:, rows], self.ends.weight[:, rows])
+        misses, ridge, tilt, across = (part[rows] for part in self[1:5])
+        return Bins(ends, misses, ridge, tilt, across, self.opening[:, rows])
+
+
+class Place(NamedTuple):
+    """Where solutions were, to start from with other slopes: whether the upper curve is cut, and the deciding end of
+    the interval, counted so that half-spaces of a given share end at the same place."""
+
+    upper: FloatArray
+    end: FloatArray
+
+    def only(self, rows: FloatArray) -> Place:
+        return Place(self.upper[rows], self.end[rows])
+
+
+def solve_bins(bins: Bins, k: FloatArray, n_steps: int, start: Place | None) -> tuple[FloatArray, Inner, Place]:
+    """For given slopes, the multipliers at which worst cases have the shares that the bins have, by `n_steps` safe
+    Newton steps; with the integrals there."""
+    across, slope = bins.across[:, None], k[:, None] * bins.tilt
+    log_w, step = bins.ends.log_w, bins.ends.log_w[1] - bins.ends.log_w[0]
+    share = bins.ends.weight / bins.ends.mass
+    scale = slope / across
+    log_scale = np.log(scale)
+    touch = (log_scale - log_w) / across + across / 2.0
+    # Distances are counted towards the bulk of the noise, and so are ends of intervals.
+    side = np.where(touch > 0.0, -1.0, 1.0)
+    touch = side * touch
+    # One number for both curves: distances on the upper one, and, below zero, what is lacking on the lower one.
+    kink = np.where(side[0] < 0.0, bins.opening[0], bins.opening[1])
+    base = scale * (1.0 - log_scale - across**2 / 2.0 + log_w[1])
+    if start is None:
+        wanted = -ndtri(np.clip(bins.misses, _LEAST_SHARE, 1.0 - _LEAST_SHARE))
+        distance = np.maximum(wanted - touch[1], _FIRST_DISTANCE)
+    else:
+        on_lower = np.minimum(start.end - touch[0] - kink, -_LEAST_DISTANCE)
+        distance = _away(np.where(start.upper, np.maximum(start.end - touch[1], 0.0), on_lower), kink)
+    least, most = -kink, 9.0 - touch[1]
+    for number in range(n_steps + 1):
+        upper = distance >= 0.0
+        t = across * np.minimum(np.where(upper, distance, distance + kink), 600.0 / across)
+        t = np.where(upper, side[1], side[0]) * t
+        growth = np.expm1(t)
+        nu = base + scale * (growth - t - np.where(upper, 0.0, step))
+        inner = inner_integral(log_w, nu, slope, across)
+        if number == n_steps:
+            break
+        missed = inner.missed
+        allowed = bins.misses + bins.ridge * nu
+        excess = share[0] * missed[0] + share[1] * missed[1] - allowed
+        too_far = excess < 0.0
+        least, most = np.where(too_far, least, distance), np.where(too_far, distance, most)
+        newton = _newton(bins, share, inner, missed, allowed, excess, upper, slope * np.abs(growth))
+        ahead = distance + newton
+        crossing = np.where(upper, too_far & (ahead < _LEAST_DISTANCE), ~too_far & (ahead > -_LEAST_DISTANCE))
+        crossing &= kink > _LEAST_DISTANCE
+        if np.any(crossing):
+            ahead[crossing] = _other_side(share, missed, allowed, upper, touch, kink, crossing)
+        inside = (ahead >= least) & (ahead <= most)
+        distance = _away(np.where(inside, ahead, (least + most) / 2.0), kink)
+    end = np.where(upper, distance + touch[1], distance + kink + touch[0])
+    return nu, inner, Place(upper, end)
+
+
+def _away(distance: FloatArray, kink: FloatArray) -> FloatArray:
+    """Distances at which a curve is cut and not just touched, where nothing has a derivative."""
+    return np.maximum(distance, np.where(distance >= 0.0, _LEAST_DISTANCE, _LEAST_DISTANCE - kink))
+
+
+def _newton(
+    bins: Bins,
+    share: FloatArray,
+    inner: Inner,
+    missed: FloatArray,
+    allowed: FloatArray,
+    excess: FloatArray,
+    upper: FloatArray,
+    rise: FloatArray,
+) -> FloatArray:
+    """Newton's step in the distance; `rise` is how fast `nu` grows with it."""
+    own, of_all = np.where(upper, missed[1], missed[0]), np.where(upper, share[1], share[0])
+    rate = np.sum(share * (inner.rate[0] + inner.rate[1]), axis=0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        target = own - excess / of_all
+        # The upper curve is missed more often than the lower one.
+        target = np.where(upper, np.clip(target, allowed, allowed / share[1]), target)
+        held, wanted = -ndtri(np.clip([own, target], _LEAST_SHARE, 1.0 - _LEAST_SHARE))
+        # Far out in the tail the ridge would hide how fast the share comes back.
+        fall = (rate + np.where(np.abs(held) < 3.0, bins.ridge, 0.0)) * rise
+        step = np.where(own > _PROBIT_BELOW, excess, (wanted - held) * density(held) * of_all) / fall
+    # Nothing is to be learnt where nothing is missed.
+    return np.where((own > _LEAST_SHARE) & np.isfinite(step), step, np.inf)
+
+
+def _other_side(
+    share: FloatArray,
+    missed: FloatArray,
+    allowed: FloatArray,
+    upper: FloatArray,
+    touch: FloatArray,
+    kink: FloatArray,
+    crossing: FloatArray,
+) -> FloatArray:
+    """Where to go on when the solution turns out to be on the other curve: where a half-space would end."""
+    share, missed, touch = share[:, crossing], missed[:, crossing], touch[:, crossing]
+    allowed, upper, kink = allowed[crossing], upper[crossing], kink[crossing]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        of_lower = (allowed - share[1]) / share[0]
+        of_upper = np.clip((allowed - share[0] * missed[0]) / share[1], allowed, allowed / share[1])
+    end = -ndtri(np.clip(np.where(upper, of_lower, of_upper), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
+    on_lower = np.minimum(end - touch[0], kink - _LEAST_DISTANCE) - kink
+    return np.where(upper, on_lower, np.maximum(end - touch[1], _LEAST_DISTANCE))
