@@ -11,6 +11,7 @@ The axis `along` is cut into cells, each with multipliers of its own. A cell vou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ _middle = np.concatenate([[BORDERS[0] + 0.015], (BORDERS[1:] + BORDERS[:-1]) / 2
 _height = np.sqrt(np.maximum(1.01**2 - np.square(_middle), 0.1**2))
 
 _EDGE_LOSS = float(density(np.asarray(1.0))) / 4.0
-_EVALUATIONS_AT_ONCE = 2**18
+_EVALUATIONS_AT_ONCE = 2**16
 _LARGEST_RADIUS = 30.0
 
 _MARGIN = 3e-5
@@ -46,7 +47,7 @@ _TOLERANCE = 1e-4
 
 _LEAST_RADIUS = 1e-4
 
-_WATCHED = 0.04
+_WATCHED = 0.005
 """Points with margins this much above the smallest are not expected to become the smallest."""
 
 
@@ -135,34 +136,60 @@ def cells_radius(
         Candidates that are tested at all points, and tests of a few points for each of them.
     """
     found = np.zeros(len(value))
-    per_row = 2 * cells.nu.shape[-1] * 2 * n_vertices
-    step = max(1, _EVALUATIONS_AT_ONCE // per_row)
-    for first in range(0, len(value), step):
-        rows = slice(first, first + step)
-        part = Cells(*(each[rows] for each in vars(cells).values()))
-        test = _CircleTest(edges, part, value[rows], grad_norm[rows], n_vertices, threshold)
-        found[rows] = _largest_accepted(test, part.radius, n_rounds, n_steps)
+    for rows, test in _tests(edges, cells, value, grad_norm, n_vertices, threshold):
+        found[rows] = _largest_accepted(test, cells.radius[rows], n_rounds, n_steps)
     return found
 
 
 def _largest_accepted(test: _CircleTest, guess: FloatArray, n_rounds: int, n_steps: int) -> FloatArray:
-    """Secant steps on the margin over the points where it is small; what they find is accepted if all points pass."""
+    """Secant steps on the margin over the points where it is small; what they find is accepted if all points pass.
+
+    Rows are tested only as long as they would be alone, so that their last bits do not depend on their company.
+    """
     search = _Search(guess)
     # Slopes get better from call to call, so the first refusal is no reason to stay below.
     search.advance(test(search.radius, search.going, watch=True), search.going)
     for _ in range(n_rounds):
+        looking = search.going
         for _ in range(n_steps):
-            margin = test(search.radius, search.going, everything=False)
-            search.learn(margin)
-            unsettled = search.going & ~search.settled(margin)
-            if not np.any(unsettled):
+            margin = test(search.radius, looking, everything=False)
+            search.learn(margin, looking)
+            looking = looking & ~search.settled(margin)
+            if not np.any(looking):
                 break
-            search.advance(margin, unsettled)
+            search.advance(margin, looking)
         search.radius = np.where(search.low > 0.0, search.low, search.radius)
         search.accept(test(search.radius, search.going, watch=True))
         if not np.any(search.going):
             break
     return search.accepted
+
+
+def expected_radius(
+    edges: FloatArray, cells: Cells, value: FloatArray, grad_norm: FloatArray, n_vertices: int, threshold: float = 0.5
+) -> FloatArray:
+    """About what `cells_radius` would find, from margins at three radii; nothing that is certain."""
+    found = np.zeros(len(value))
+    for rows, test in _tests(edges, cells, value, grad_norm, n_vertices, threshold):
+        search = _Search(cells.radius[rows])
+        everywhere = np.ones(len(search.radius), dtype=bool)
+        search.advance(test(search.radius, everywhere, watch=True), everywhere)
+        for _ in range(2):
+            search.advance(test(search.radius, everywhere, everything=False), everywhere)
+        found[rows] = search.radius
+    return found
+
+
+def _tests(
+    edges: FloatArray, cells: Cells, value: FloatArray, grad_norm: FloatArray, n_vertices: int, threshold: float
+) -> Iterator[tuple[slice, _CircleTest]]:
+    """As many rows at once as fit into the cache."""
+    per_row = 2 * cells.nu.shape[-1] * 2 * n_vertices
+    step = max(1, _EVALUATIONS_AT_ONCE // per_row)
+    for first in range(0, len(value), step):
+        rows = slice(first, first + step)
+        part = Cells(*(each[rows] for each in vars(cells).values()))
+        yield rows, _CircleTest(edges, part, value[rows], grad_norm[rows], n_vertices, threshold)
 
 
 class _Search:
@@ -176,11 +203,11 @@ class _Search:
         self.last, self.last_margin = np.zeros_like(guess), np.full_like(guess, np.nan)
         self.going = np.ones(len(guess), dtype=bool)
 
-    def learn(self, margin: FloatArray) -> None:
-        """Take in the margins at the current radii."""
+    def learn(self, margin: FloatArray, rows: FloatArray) -> None:
+        """Take in the margins of some rows at their current radii."""
         passed = margin >= 0.0
-        self.low = np.where(self.going & passed, np.maximum(self.low, self.radius), self.low)
-        self.high = np.where(self.going & ~passed, np.minimum(self.high, self.radius), self.high)
+        self.low = np.where(rows & passed, np.maximum(self.low, self.radius), self.low)
+        self.high = np.where(rows & ~passed, np.minimum(self.high, self.radius), self.high)
 
     def settled(self, margin: FloatArray) -> FloatArray:
         """Little is left to be gained, or nothing is left at all."""

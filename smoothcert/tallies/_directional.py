@@ -23,11 +23,6 @@ _NUMBERS_OF_A_ROW = 2**18
 
 
 @lru_cache(maxsize=64)
-def _array(edges: tuple[float, ...]) -> FloatArray:
-    return np.asarray(edges)
-
-
-@lru_cache(maxsize=64)
 def _strata(edges: tuple[float, ...], n_strata: int) -> IntArray:
     """Stratum of each bin; strata end at edges of bins."""
     wanted = np.linspace(-_STRATA_END, _STRATA_END, n_strata - 1) if n_strata > 2 else np.zeros(n_strata - 1)
@@ -229,7 +224,7 @@ class DirectionalTally(Tally):
         votes : array-like of int or bool, shape (n_rows, n)
             Class index of each vote.
         """
-        edges, strata = _array(self.plan.edges), self.plan.strata
+        edges, strata = self.plan.edges, self.plan.strata
         for row, of_row in enumerate(np.asarray(votes)):
             hit = of_row == (1 if self.candidate is None else self.candidate[row])
             self.hits[row] += np.count_nonzero(hit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def _weighted_square(weight: FloatArray, noise: Any) -> Any:
 
 
 def directional_sums(
-    noise: Any, weight: FloatArray, direction: FloatArray, edges: FloatArray, strata: IntArray
+    noise: Any, weight: FloatArray, direction: FloatArray, edges: tuple[float, ...], strata: IntArray
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Bins of noise along a direction; for each stratum of bins the sum of ``weight * noise`` across the direction,
     and of its squared length.
@@ -64,7 +65,7 @@ def directional_sums(
     wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
     lengths = (wide[:, None] @ wide[:, :, None])[:, 0, 0] if on_host else wide.square().sum(1).cpu().numpy()
     along = wide @ direction if on_host else (wide @ wide.new_tensor(direction)).cpu().numpy()
-    place = np.searchsorted(edges, along, side="right")
+    place = bins_of(along, edges)
     stratum = strata[place]
     weights = np.zeros((strata[-1] + 1, len(weight)))
     weights[stratum, np.arange(len(weight))] = weight
@@ -73,6 +74,33 @@ def directional_sums(
     squares = np.square(weight) * (lengths - np.square(along))
     square = np.bincount(stratum, weights=squares, minlength=len(weights))
     return place, round_sum(across), np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS
+
+
+_TICKS = 2**11
+
+
+@lru_cache(maxsize=64)
+def _ruler(edges: tuple[float, ...]) -> tuple[FloatArray, float, float, IntArray | None]:
+    """Edges and an infinite last one; a start and a scale that count ticks; and how many edges are below each tick for
+    certain, None unless all but one of the edges near a tick are."""
+    inner = np.asarray(edges)
+    step = (inner[-1] - inner[0]) / (_TICKS - 2) if len(inner) > 1 else 0.0
+    with_end = np.append(inner, np.inf)
+    if len(inner) < 2 or np.min(np.diff(inner)) < 2.5 * step:
+        return with_end, 0.0, 0.0, None
+    ticks = inner[0] + step * (np.arange(_TICKS) - 1.0)
+    return with_end, float(inner[0] - step), float(1.0 / step), np.searchsorted(inner, ticks - step / 2.0, side="right")
+
+
+def bins_of(values: FloatArray, edges: tuple[float, ...]) -> IntArray:
+    """Number of edges at or below each value, as by ``np.searchsorted(edges, values, side="right")``, twice as fast."""
+    with_end, start, scale, certain = _ruler(edges)
+    if certain is None:
+        return np.searchsorted(with_end[:-1], values, side="right")
+    tick = np.clip((values - start) * scale, 0.0, _TICKS - 1.0).astype(np.intp)
+    place = certain[tick]
+    place += values >= with_end[place]
+    return place
 
 
 def round_sum(total: FloatArray) -> FloatArray:
