@@ -55,7 +55,8 @@ SUMMARY = (
 
 
 def options(description, **defaults):
-    """A parser with the options that have a default here: n_samples, n_inputs, n_jobs; seed and out always."""
+    """A parser with the options that have a default here: n_samples and with it n_jobs, n_inputs, certifiers; seed and
+    out always."""
     parser = argparse.ArgumentParser(description=description, formatter_class=_Help)
     if "n_samples" in defaults:
         parser.add_argument("--n-samples", type=count, default=defaults["n_samples"], help="noisy copies of each input")
@@ -63,6 +64,11 @@ def options(description, **defaults):
         parser.add_argument("--n-inputs", type=count, default=defaults["n_inputs"], help="inputs to certify")
     if "n_samples" in defaults:
         parser.add_argument("--n-jobs", type=int, default=None, help="processes; the numbers do not depend on it")
+    if "certifiers" in defaults:
+        parser.add_argument(
+            "--certifiers", nargs="+", choices=defaults["certifiers"], default=list(defaults["certifiers"]),
+            metavar="NAME", help=f"certificates to compare with the {BASELINE}, each in quotes",
+        )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="seed of all noise and of the training")
     parser.add_argument("--out", type=Path, default=Path("paper_figures"), help="folder for pictures and tables")
     return parser
@@ -142,6 +148,8 @@ def certify_each(estimator, smoothed, X, y, args, folder, certifiers=CERTIFIERS)
     folder.mkdir(parents=True, exist_ok=True)
     results = {}
     for number, (name, make) in enumerate(certifiers.items()):
+        if name != BASELINE and name not in args.certifiers:
+            continue
         path = folder / f"{slug(name)}_N_{args.n_samples}.npz"
         seed = args.seed if args.same_noise else args.seed + number
         smoothed.set_params(certifier=make(args.n_samples), random_state=seed, n_jobs=args.n_jobs, verbose=1)
