@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from smoothcert.tallies import GradientTally, PairTally, VoteTally
+from smoothcert.tallies._sums import bins_of
 
 CANDIDATE = [2, 0]
 
@@ -160,3 +161,17 @@ def test_impossible_evidence_is_refused(make, message):
 def test_a_single_sample_knows_no_gradient():
     assert GradientTally(1, 1, [[0.3]], 0.09).norm_sq == np.inf
     assert PairTally(0, 1, 1, grad_sum=[[0.3]], grad_sq=0.09).norm_sq == np.inf
+
+
+@pytest.mark.parametrize("n_edges", [1, 2, 9, 59, 300, 2000])
+def test_bins_are_those_of_a_binary_search(n_edges):
+    """On the edges themselves, next to them, far out, and everywhere else; also where edges are too close for ticks."""
+    rng = np.random.default_rng(n_edges)
+    for edges in (np.linspace(-4.0, 4.0, n_edges), np.sort(rng.normal(size=n_edges)), [0.5] * (n_edges == 1)):
+        edges = np.unique(edges)
+        values = np.concatenate(
+            [rng.normal(0.0, 2.0, 20_000), edges, np.nextafter(edges, -9.0), np.nextafter(edges, 9.0)]
+        )
+        values = np.append(values, [-1e300, -50.0, 50.0, 1e300])
+        found = bins_of(values, tuple(edges.tolist()))
+        np.testing.assert_array_equal(found, np.searchsorted(edges, values, side="right"))

@@ -56,6 +56,8 @@ class Bins(NamedTuple):
     def of(cls, ends: Ends, across: FloatArray, misses: FloatArray, ridge: FloatArray, tilt: FloatArray) -> Bins:
         sorted_already = ends.log_w[0] <= ends.log_w[1]
         log_w, weight = (np.where(sorted_already, part, part[::-1]) for part in ends[1:])
+        # Where both are the same, weights can be chosen, and none should be zero.
+        weight = np.where(log_w[0] == log_w[1], ends.mass / 2.0, weight)
         opening = np.abs(tangent_roots(log_w[1] - log_w[0])) / across[:, None]
         return cls(Ends(ends.mass, log_w, weight), misses, ridge, tilt, across, opening)
 
@@ -97,11 +99,14 @@ def solve_bins(bins: Bins, k: FloatArray, n_steps: int, start: Place | None) -> 
     else:
         on_lower = np.minimum(start.end - touch[0] - kink, -_LEAST_DISTANCE)
         distance = _away(np.where(start.upper, np.maximum(start.end - touch[1], 0.0), on_lower), kink)
-    least, most = -kink, 9.0 - touch[1]
+    # The noise ends at nine or so; where the other end of an interval is slower, the deciding one must go further.
+    other = np.exp(np.minimum(9.0 * across, 30.0)) / across
+    least, most = -kink, np.where(side[1] < 0.0, np.maximum(other, 9.0 - touch[1]), 9.0 - touch[1])
+    distance = np.minimum(distance, most)
     for number in range(n_steps + 1):
         upper = distance >= 0.0
-        t = across * np.minimum(np.where(upper, distance, distance + kink), 600.0 / across)
-        t = np.where(upper, side[1], side[0]) * t
+        t = across * np.where(upper, distance, distance + kink)
+        t = np.minimum(np.where(upper, side[1], side[0]) * t, 300.0)
         growth = np.expm1(t)
         nu = base + scale * (growth - t - np.where(upper, 0.0, step))
         inner = inner_integral(log_w, nu, slope, across)
@@ -118,7 +123,7 @@ def solve_bins(bins: Bins, k: FloatArray, n_steps: int, start: Place | None) -> 
         crossing &= kink > _LEAST_DISTANCE
         if np.any(crossing):
             ahead[crossing] = _other_side(share, missed, allowed, upper, touch, kink, crossing)
-        inside = (ahead >= least) & (ahead <= most)
+        inside = ((ahead > least) & (ahead < most)) | (ahead == distance)
         distance = _away(np.where(inside, ahead, (least + most) / 2.0), kink)
     end = np.where(upper, distance + touch[1], distance + kink + touch[0])
     return nu, inner, Place(upper, end)
@@ -148,8 +153,9 @@ def _newton(
         target = np.where(upper, np.clip(target, allowed, allowed / share[1]), target)
         held, wanted = -ndtri(np.clip([own, target], _LEAST_SHARE, 1.0 - _LEAST_SHARE))
         # Far out in the tail the ridge would hide how fast the share comes back.
-        fall = (rate + np.where(np.abs(held) < 3.0, bins.ridge, 0.0)) * rise
-        step = np.where(own > _PROBIT_BELOW, excess, (wanted - held) * density(held) * of_all) / fall
+        fall = (rate + np.where((np.abs(held) < 3.0) | (allowed > 1.0), bins.ridge, 0.0)) * rise
+        linear = (own > _PROBIT_BELOW) | (allowed > 1.0)
+        step = np.where(linear, excess, (wanted - held) * density(held) * of_all) / fall
     # Nothing is to be learnt where nothing is missed.
     return np.where((own > _LEAST_SHARE) & np.isfinite(step), step, np.inf)
 

@@ -25,8 +25,13 @@ _LOG_TOLERANCE = 1e-2
 """Slopes this close, relatively, are good enough: at the best slope the bound is flat."""
 
 
-_LEAST_STEPS = 2
-_FIRST_BIN_STEPS, _BIN_STEPS = 4, 2
+_LEAST_STEPS, _STEPS = 2, 6
+
+_BIN_STEPS = (4, 2)
+"""Newton steps in the bins, for the first slope and for each other one; so few solve nearly all bins."""
+
+_THOROUGH_BIN_STEPS = (25, 10)
+_THOROUGH_STEPS = 20
 _SHORT_STEP, _LONG_STEP = 0.2, 0.6
 
 
@@ -56,7 +61,7 @@ def dual_value(
 
 def _value(ends: Ends, misses: FloatArray, grad_norm: FloatArray, inner: Inner, multipliers: Multipliers) -> FloatArray:
     parts = inner.lifted - multipliers.slopes * inner.moment + multipliers.nu * (inner.missed - misses)
-    return np.sum(ends.weight * parts, axis=(0, -1)) - multipliers.k * grad_norm
+    return _total(ends.weight * parts) - multipliers.k * grad_norm
 
 
 def integral_value(
@@ -68,7 +73,7 @@ def integral_value(
     parts = inner.lifted - multipliers.slopes * inner.moment - multipliers.nu * (1.0 - inner.missed)
     bend = np.sum(np.square(_not_far(inner.z)) * inner.rate, axis=0)
     terms = (parts, -inner.moment * tilt, -bend * np.square(tilt))
-    value, by_k, by_k_twice = (np.sum(ends.weight * part, axis=(0, -1)) for part in terms)
+    value, by_k, by_k_twice = (_total(ends.weight * part) for part in terms)
     return value, by_k, by_k_twice
 
 
@@ -79,8 +84,8 @@ def best_multipliers(
     across: FloatArray,
     ridge: FloatArray | float = 0.0,
     start: FloatArray | None = None,
-    n_steps: int = 6,
     tilt: FloatArray | float = 1.0,
+    thorough: bool = False,
 ) -> Multipliers:
     """Multipliers that make the bound large.
 
@@ -97,13 +102,15 @@ def best_multipliers(
         Slopes to start from; several are tried if there are none.
     tilt : ndarray of shape (..., n_bins)
         Factors of the slope in the bins, positive.
+    thorough : bool
+        Whether to go on until hardly anything is left to be gained.
     """
     shape, n_bins = across.shape, misses.shape[-1]
     ends = Ends(ends.mass, *(part.reshape(2, -1, n_bins) for part in ends[1:]))
     of_bins = (np.broadcast_to(part, (*shape, n_bins)).reshape(-1, n_bins) for part in (misses, ridge, tilt))
     problem = _Problem(Bins.of(ends, across.ravel(), *of_bins), np.broadcast_to(grad_norm, shape).ravel())
     starts = [across * USUAL_SLOPE, across * 0.02] if start is None else [start]
-    tried = [_solve(problem, np.log(first).ravel(), n_steps) for first in starts]
+    tried = [_solve(problem, np.log(first).ravel(), thorough) for first in starts]
     best = np.zeros(across.size, dtype=np.intp)
     if len(tried) > 1:
         bins = problem.bins
@@ -155,7 +162,7 @@ class _Bracket:
             setattr(self, name, values[rows])
 
 
-def _solve(problem: _Problem, log_k: FloatArray, n_steps: int) -> Multipliers:
+def _solve(problem: _Problem, log_k: FloatArray, thorough: bool) -> Multipliers:
     """Slopes by safe steps, each of them followed by the bins; problems that are solved are left alone."""
     tilt = problem.bins.tilt
     best = Multipliers(np.zeros(tilt.shape), np.exp(log_k), tilt)
@@ -164,9 +171,10 @@ def _solve(problem: _Problem, log_k: FloatArray, n_steps: int) -> Multipliers:
     log_k = np.clip(log_k, bracket.least, bracket.most)
     active = np.arange(len(log_k))
     place: Place | None = None
-    for step in range(n_steps):
+    at_first, later = _THOROUGH_BIN_STEPS if thorough else _BIN_STEPS
+    for step in range(_THOROUGH_STEPS if thorough else _STEPS):
         k = np.exp(log_k)
-        nu, inner, place = solve_bins(problem.bins, k, _BIN_STEPS if place is not None else _FIRST_BIN_STEPS, place)
+        nu, inner, place = solve_bins(problem.bins, k, at_first if place is None else later, place)
         value = _penalised(problem, inner, Multipliers(nu, k, problem.bins.tilt))
         better = value > largest[active]
         best.nu[active[better]], best.k[active[better]] = nu[better], k[better]
@@ -186,6 +194,15 @@ def _inner(ends: Ends, multipliers: Multipliers, across: FloatArray) -> Inner:
     return inner_integral(ends.log_w, multipliers.nu, multipliers.slopes, across[..., None])
 
 
+def _total(parts: FloatArray) -> FloatArray:
+    """Sum over both ends of all bins, the leading and the last axis.
+
+    One axis after the other: numpy would add a single problem in another order than the same one among others.
+    """
+    low, high = np.sum(parts, axis=-1)
+    return low + high
+
+
 def _not_far(z: FloatArray) -> FloatArray:
     """Roots, where they count; noise does not reach the others."""
     return np.clip(z, -40.0, 40.0)
@@ -201,10 +218,10 @@ def _excess(problem: _Problem, inner: Inner) -> tuple[FloatArray, FloatArray]:
     """Gradient that the worst case uses beyond the limit, and how fast it falls with the slope when bins follow."""
     bins = problem.bins
     weight = bins.ends.weight
-    used = -np.sum(weight * inner.moment * bins.tilt, axis=(0, -1))
+    used = -_total(weight * inner.moment * bins.tilt)
     z, rate = _not_far(inner.z), weight * inner.rate
     moved = z * rate
-    by_k, by_both, by_nu = (np.sum(part, axis=(0, 1)) for part in (z * moved, moved, rate))
+    by_k, by_both, by_nu = ((part[0] + part[1]).sum(axis=0) for part in (z * moved, moved, rate))
     by_nu = by_nu + bins.ends.mass * bins.ridge
     slope = -(by_k - np.divide(by_both**2, by_nu, out=np.zeros_like(by_k), where=by_nu > 1e-300))
     return used - problem.grad_norm, np.sum(slope * np.square(bins.tilt), axis=-1)

@@ -122,11 +122,14 @@ def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: Flo
     an error of its square only, because the integrand vanishes there.
     """
     ratio = across / k
-    gap = (ratio * nu + np.square(across) / 2.0 - np.log(ratio) - 1.0) - log_w
+    # Where the line touches the curve when `nu` is smallest, times `across`. It is computed without `nu`: a large one
+    # would swallow the roots.
+    touch = np.square(across) / 2.0 - np.log(ratio) - log_w
+    gap = ratio * nu + (touch - 1.0)
     cut = gap > 0.0
     gap = np.maximum(gap, 0.0)
     t, rise = _roots(gap)
-    z = t / across + ((1.0 + gap) / across - nu / k)
+    z = (t + touch) / across
     at = density(z)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(cut, at / (k * np.abs(rise)), 0.0)

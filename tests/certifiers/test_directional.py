@@ -108,7 +108,7 @@ def test_a_flat_boundary_is_certified_nearly_to_its_edge_and_no_further():
     certifier = AlwaysMeasures(20_000, alpha=ALPHA, direction=ahead, n_bins=60)
     failures, share = failures_of(certifier, "half-space", 2, repetitions=100, n_pilots=4)
     assert failures <= stats.binom.ppf(1 - FALSE_ALARM, 100, ALPHA)
-    assert share > 0.98
+    assert share > 0.975
 
 
 @pytest.mark.slow
