@@ -42,7 +42,7 @@ for name, result in results.items():
 
 # %%
 # Gains against the first order: how many images are in each range. With 100,000 samples the directional certifier gains
-# more than 5% on 16 of the 34 images, the second-order dipole on 11, the second order on 10 and the dipole on 6. None
+# more than 5% on 26 of the 34 images, the second-order dipole on 11, the second order on 10 and the dipole on 6. None
 # loses more than 1% anywhere. Differences of a few tenths of a percent in the averages above are within chance.
 baseline = results.pop("first order")
 fig, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained", sharex=True, sharey=True)

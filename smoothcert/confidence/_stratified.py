@@ -72,7 +72,7 @@ def stratified_lower(
     >>> from smoothcert.confidence import stratified_lower
     >>> limit = stratified_lower([480, 300], [500, 500], [0.5, 0.5], [1.0, 1.0], [0.95, 0.6], alpha=0.001)
     >>> float(limit.value.round(3))
-    0.734
+    0.739
     """
     trials, hits = check_counts("trials", trials), check_counts("hits", hits)
     if np.ndim(alpha) != 0:
