@@ -256,11 +256,11 @@ class Certificates:
 
     def _headline(self) -> str:
         certified = ~self.abstained
-        share = certified.mean() if len(self) else 0.0
+        percent = 100 * int(certified.sum()) // max(len(self), 1)  # rounded down, like everything that promises
         median = float(np.median(self.radius[certified])) if certified.any() else 0.0
         where = "" if self.space == "input" else f", radius in {self.space}"
         certifier = self.provenance.get("certifier", "unknown certifier")
-        return f"{len(self)} inputs, {share:.0%} certified, median radius {round_digits(median, 3)}, {certifier}{where}"
+        return f"{len(self)} inputs, {percent}% certified, median radius {round_digits(median, 3)}, {certifier}{where}"
 
     def __repr__(self) -> str:
         lines = [f"Certificates({self._headline()})"]

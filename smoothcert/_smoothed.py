@@ -323,16 +323,25 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _ready(self, X: Any) -> FloatArray:
         """Everything that must hold before votes are cast: parameters may have been set after `fit`."""
-        check_is_fitted(self)
+        check_is_fitted(
+            self,
+            msg="This %(name)s instance is not fitted yet. Call 'fit' with arguments X, y first; around a trained base "
+            "in a FrozenEstimator it only learns the labels.",
+        )
         self._check_params()
         _refuse_mappings(X)
+        if len(self._input_shape) > 1:  # of images scikit-learn would compare the first axis only
+            self._check_shape(np.shape(X))
         X = validate_data(self, X, reset=False, **_ACCEPTED)
-        if X.shape[1:] != self._input_shape:
+        self._check_shape(X.shape)
+        return self._for_net(X) if is_neural(self.estimator_) else X
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        if shape[1:] != self._input_shape:
             raise ValueError(
-                f"X must have rows of shape {self._input_shape}, as in fit, got {X.shape[1:]}. "
+                f"X must have rows of shape {self._input_shape}, as in fit, got an array of shape {shape}. "
                 "Give a single input as one row, X[None]."
             )
-        return self._for_net(X) if is_neural(self.estimator_) else X
 
     def _for_net(self, X: FloatArray) -> FloatArray:
         """Nets compute in float32, so that is the classifier to be certified."""
@@ -342,6 +351,12 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if isinstance(self.estimator, type):
             raise TypeError(f"estimator must be an instance, got the class {self.estimator.__name__}. Add parentheses.")
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict") or is_regressor(self.estimator):
+            if callable(getattr(self.estimator, "forward", None)):
+                raise TypeError(
+                    "estimator must be a classifier with fit and predict, got the module "
+                    f"{type(self.estimator).__name__}. Wrap it, with the criterion it was or will be trained with: "
+                    "skorch.NeuralNetClassifier(module, criterion=torch.nn.CrossEntropyLoss)."
+                )
             raise TypeError(
                 f"estimator must be a classifier with fit and predict, got {self.estimator!r}. "
                 "Give one, for example LogisticRegression()."
@@ -361,12 +376,16 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"certifier must be a certifier such as DipoleCertifier() or None, got {self.certifier!r}.{hint}"
             )
         self._certifier().check_params()
-        for name, least in (("n_augment", 0), ("n_votes", 1), ("batch_size", 1)):
+        for name, least, cure in (
+            ("n_augment", 0, "0 trains without noise."),
+            ("n_votes", 1, "1000 are good."),
+            ("batch_size", 1, "None chooses by the size of a row."),
+        ):
             value = getattr(self, name)
             if name == "batch_size" and value is None:
                 continue
             if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}. {cure}")
         if self.n_jobs is not None and (not isinstance(self.n_jobs, numbers.Integral) or self.n_jobs == 0):
             raise ValueError(f"n_jobs must be None or a non-zero integer, got {self.n_jobs!r}. -1 uses all cores.")
         if not isinstance(self.verbose, numbers.Integral):

@@ -125,7 +125,7 @@ def check_level(name: str, value: ArrayLike) -> FloatArray:
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Require one of a few values."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}. Choose from these.")
 
 
 def _first_bad(array: FloatArray, bad: NDArray[np.bool_]) -> str:

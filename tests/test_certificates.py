@@ -142,7 +142,7 @@ def test_rounding_never_promises_more(value, digits):
 def test_can_be_read():
     certificates = example()
     assert repr(certificates).splitlines()[0] == (
-        "Certificates(3 inputs, 67% certified, median radius 0.551, FirstOrderCertifier())"
+        "Certificates(3 inputs, 66% certified, median radius 0.551, FirstOrderCertifier())"
     )
     assert "abstained" in repr(certificates)
     shown = example(("<b>", "y", "z"))._repr_html_()

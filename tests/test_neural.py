@@ -239,6 +239,13 @@ class Picky(nn.Module):
         return self.layer(X).flatten(1)
 
 
+def test_a_bare_module_is_to_be_wrapped():
+    with pytest.raises(
+        TypeError, match=r"estimator must be .* got the module Sequential\. Wrap it.*NeuralNetClassifier"
+    ):
+        SmoothedClassifier(nn.Sequential(nn.Linear(2, 2))).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
 def test_mistakes_get_clear_errors():
     pictures = IMAGES.reshape(-1, 1, 8, 8)
     with pytest.raises(ValueError, match=r"X must fit the net, got rows of shape \(1, 8, 8\)"):

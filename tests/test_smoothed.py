@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
 from sklearn.model_selection import TunedThresholdClassifierCV
@@ -156,8 +157,11 @@ def test_frames_images_and_negative_labels():
     images = np.random.default_rng(0).normal(0.2, 0.1, (4, 1, 5, 5)).astype(np.float32)
     votes = SmoothedClassifier(Bright(), certifier=FirstOrderCertifier(500), random_state=0).fit(images, [0, 1, 0, 1])
     assert votes.certify(images[:2]).prediction.tolist() == [1, 1]
-    with pytest.raises(ValueError, match=r"rows of shape \(1, 5, 5\), as in fit, got \(1, 5, 4\)"):
-        votes.certify(images[..., :4])
+    for wrong in (images[..., :4], images[0], images.transpose(0, 2, 3, 1), images.reshape(4, -1)):
+        with pytest.raises(
+            ValueError, match=r"rows of shape \(1, 5, 5\), as in fit, got an array of shape .* X\[None\]"
+        ):
+            votes.certify(wrong)
 
 
 def test_augmentation_is_what_it_says():
@@ -363,7 +367,7 @@ def test_bad_inputs_are_refused_by_every_method(method, spoil, error, message):
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "certify"])
 def test_other_misuse_is_refused(method):
     X, y = TWO
-    with pytest.raises(Exception, match="not fitted"):
+    with pytest.raises(NotFittedError, match=r"not fitted yet\. Call 'fit' .*FrozenEstimator"):
         getattr(clone(GOOD), method)(X)
     model = clone(GOOD).fit(X, y)
     with pytest.raises(ValueError, match="expecting 20 features"):
