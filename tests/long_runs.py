@@ -117,6 +117,8 @@ def end(process):
 
 
 def main():
+    # Shells start programs in the background with interrupts ignored, and tests may run there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     journal, n_jobs = sys.argv[1], int(sys.argv[2])
     SlowGaussianNB.pause = float(os.environ["LONG_RUN_PAUSE"])
     clf = model(n_jobs=n_jobs)
