@@ -68,7 +68,7 @@ def cifar_cnn():
 NETWORKS = {
     "MLP 49-100-10": (mlp, 100_000, 8),
     "CNN 1x7x7": (small_cnn, 100_000, 8),
-    "CNN 3x32x32": (cifar_cnn, 4_000, 2),
+    "CNN 3x32x32": (cifar_cnn, 4_000, 1),
 }
 
 
