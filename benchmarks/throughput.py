@@ -156,7 +156,7 @@ def art_job(module, X, n_samples):
 def two_workers(make, n_samples, n_inputs):
     """Seconds of one process over those of two, on inputs enough for both."""
     model, _, X = smoothed(make, FirstOrderCertifier(n_samples))
-    inputs = X[: min(20, 4 * n_inputs)]
+    inputs = X[: max(12, min(20, 4 * n_inputs))]
     ratios = []
     with parallel_config(backend="loky"):
         model.set_params(n_jobs=2).certify(inputs)  # start the workers
