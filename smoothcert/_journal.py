@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -229,13 +229,13 @@ class Journal(Ledger):
     def spans(self, stage: int, row: int) -> tuple[Span, ...]:
         return super().spans(stage, row) or self._stored.get((stage, row), ())
 
-    def entry(self, stage: int, row: int, like: Tally) -> Entry | None:
+    def entry(self, stage: int, row: int, empty: Callable[[], Tally]) -> Entry | None:
         key = stage, row
         if key in self._stored and key not in self._entries:
             with told(self.path, "read"):
-                tally = unpack_tally(read_payload(self._file, stage, row), like)
+                tally = unpack_tally(read_payload(self._file, stage, row), empty())
             self._entries[key] = Entry(self._stored[key], tally)
-        return super().entry(stage, row, like)
+        return super().entry(stage, row, empty)
 
     def add(self, stage: int, row: int, span: Span, tally: Tally) -> None:
         super().add(stage, row, span, tally)

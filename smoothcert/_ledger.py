@@ -82,13 +82,13 @@ class Ledger:
         known = self._entries.get((stage, row))
         return () if known is None else known.spans
 
-    def entry(self, stage: int, row: int, like: Tally) -> Entry | None:
-        """Evidence about a row, in a tally like the one given; None if there is none."""
+    def entry(self, stage: int, row: int, empty: Callable[[], Tally]) -> Entry | None:
+        """Evidence about a row, in a tally like an empty one; None if there is none."""
         return self._entries.get((stage, row))
 
     def add(self, stage: int, row: int, span: Span, tally: Tally) -> None:
         """Enter the evidence of a span of blocks."""
-        known = self.entry(stage, row, tally)
+        known = self.entry(stage, row, lambda: tally)
         if known is None:
             self._entries[stage, row] = Entry((span,), tally)
         else:

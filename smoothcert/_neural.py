@@ -69,7 +69,7 @@ class TorchArrays:
     def rows_at_once(self, n_features: int) -> int:
         """Rows in one call of the net."""
         # A graphics card wants far more work in a call than the cache of a processor holds.
-        numbers = 3 * 2**16 if self.device.type == "cpu" else 2**25
+        numbers = 2**18 if self.device.type == "cpu" else 2**25
         return max(numbers // n_features, 1)
 
     def row(self, row: FloatArray) -> torch.Tensor:
@@ -149,7 +149,11 @@ class NeuralVoter:
                     f"The net must have one output for each of the {self.n_classes} classes, got outputs of shape "
                     f"{tuple(output.shape[1:])}. Check the last layer against the labels given to fit."
                 )
-            index = output.argmax(dim=1)
+            # Numpy is faster at this on a processor, with very many classes by far; it has no bfloat16.
+            if output.is_cpu and output.dtype != torch.bfloat16:
+                index = torch.from_numpy(output.numpy().argmax(axis=1))
+            else:
+                index = output.argmax(dim=1)
         # One sum tells whether there may be a NaN at all; the rows are looked at only then.
         if not math.isfinite(output.sum()):
             lost = torch.isnan(output.reshape(len(output), -1)).any(dim=1)

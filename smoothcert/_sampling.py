@@ -151,7 +151,7 @@ def votes_of_rows(
     if ledger is not None:
         rest = []
         for row in range(len(X)):
-            known = ledger.entry(stage, row, VoteTally.empty(1, n_classes))
+            known = ledger.entry(stage, row, partial(VoteTally.empty, 1, n_classes))
             if known is None:
                 rest.append(row)
             else:
@@ -231,7 +231,7 @@ def sample_evidence(
             _enter_given(look, rows, X, classes[candidate], ledger)
         else:
             _sample_rows(sampler, schedule, X, keys, look, rows, ledger)
-        entries = [ledger.entry(look.stage, row, look.empty(row)) for row in rows]
+        entries = [ledger.entry(look.stage, row, partial(look.empty, row)) for row in rows]
         whole = [entry.tally for entry in entries if entry is not None]
         return rows, type(whole[0]).concatenate(whole)
 

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 
 import certifiers_under_test as under_test
 import long_runs
@@ -92,7 +93,7 @@ def test_no_block_counts_twice():
     ledger.add(3, 0, (0, 2), VoteTally([[5, 0]], 5))
     with pytest.raises(ValueError, match="twice"):
         ledger.add(3, 0, (1, 2), VoteTally([[5, 0]], 5))
-    assert ledger.entry(3, 0, VoteTally.empty(1, 2)).tally.n == 5
+    assert ledger.entry(3, 0, partial(VoteTally.empty, 1, 2)).tally.n == 5
 
 
 # Payloads.

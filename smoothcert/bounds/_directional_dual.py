@@ -27,7 +27,7 @@ _LOG_TOLERANCE = 1e-2
 
 _LEAST_STEPS, _STEPS = 2, 6
 
-_BIN_STEPS = (4, 2)
+_BIN_STEPS = (3, 2)
 """Newton steps in the bins, for the first slope and for each other one; so few solve nearly all bins."""
 
 _THOROUGH_BIN_STEPS = (25, 10)

@@ -36,7 +36,7 @@ _middle = np.concatenate([[BORDERS[0] + 0.015], (BORDERS[1:] + BORDERS[:-1]) / 2
 _height = np.sqrt(np.maximum(1.01**2 - np.square(_middle), 0.1**2))
 
 _EDGE_LOSS = float(density(np.asarray(1.0))) / 4.0
-_EVALUATIONS_AT_ONCE = 2**16
+_EVALUATIONS_AT_ONCE = 2**17
 _LARGEST_RADIUS = 30.0
 
 _MARGIN = 3e-5
@@ -76,6 +76,13 @@ class Cells:
     across: FloatArray
     radius: FloatArray
     tilt: FloatArray
+
+    def replaced(self, rows: FloatArray, others: Cells) -> Cells:
+        """These cells, with others for some rows."""
+        mine = [np.array(values) for values in vars(self).values()]
+        for values, new in zip(mine, vars(others).values(), strict=True):
+            values[rows] = new
+        return Cells(*mine)
 
 
 def cell_middles(radius: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from .._numerics import LARGEST_GRADIENT, round_up
 from .._validation import FloatArray, broadcast, check_counts, check_interval, check_level
 from ._gradient import VARIANCE_PROXY
 
-_GRID = np.linspace(0.0, 1.0, 33)
+_GRIDS = [np.linspace(0.0, 1.0, n_points) for n_points in (33, 9, 9, 9, 9)]
 _LEAST_LOG = np.log(1e-6)
 
 
@@ -88,12 +88,12 @@ def _limit(
     low, high = _LEAST_LOG - np.log(2.0 * total), np.log((1.0 - 1e-9) / (2.0 * widest))
     low = np.minimum(low, high)
     best = np.full(len(norm_sq), np.inf)
-    for _ in range(4):
-        log_q = low[:, None] + (high - low)[:, None] * _GRID
+    for grid in _GRIDS:
+        log_q = low[:, None] + (high - low)[:, None] * grid
         limit = _limit_at(np.exp(log_q), norm_sq[:, None], trials, weights, spread, n_features, log_term)
         at = np.argmin(limit, axis=1)[:, None]
         best = np.minimum(best, np.take_along_axis(limit, at, axis=1)[:, 0])
-        low, high = (np.take_along_axis(log_q, np.clip(at + step, 0, len(_GRID) - 1), axis=1)[:, 0] for step in (-1, 1))
+        low, high = (np.take_along_axis(log_q, np.clip(at + step, 0, len(grid) - 1), axis=1)[:, 0] for step in (-1, 1))
     return np.where(something, best, 0.0)
 
 

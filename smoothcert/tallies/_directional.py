@@ -208,8 +208,8 @@ class DirectionalTally(Tally):
     def norm_sq(self, weights: FloatArray) -> FloatArray:
         """``|sum w X|^2 - sum w^2 |X|^2`` over all samples, for weights of shape (n_rows, n_tried, n_strata)."""
         products = self.grad_sum @ self.grad_sum.swapaxes(1, 2)
-        whole = np.einsum("rts,rsu,rtu->rt", weights, products, weights)
-        return whole - np.einsum("rts,rs->rt", np.square(weights), self.grad_sq)
+        whole = np.sum((weights @ products) * weights, axis=-1)
+        return whole - np.sum(np.square(weights) * self.grad_sq[:, None], axis=-1)
 
     @property
     def uses_noise(self) -> bool:
@@ -231,8 +231,8 @@ class DirectionalTally(Tally):
             self.n[row] += len(hit)
             if not self.plan.measured[row]:
                 continue
-            place, across, square = directional_sums(noise[row], hit - 0.5, self.plan.direction[row], edges, strata)
-            self.bin_trials[row] += np.bincount(place, minlength=len(edges) + 1)
-            self.bin_hits[row] += np.bincount(place[hit], minlength=len(edges) + 1)
-            self.grad_sum[row] += across
-            self.grad_sq[row] += square
+            found = directional_sums(noise[row], hit, self.plan.direction[row], edges, strata)
+            self.bin_hits[row] += found.hits
+            self.bin_trials[row] += found.trials
+            self.grad_sum[row] += found.total
+            self.grad_sq[row] += found.square

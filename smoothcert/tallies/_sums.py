@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._validation import FloatArray
 from ._base import IntArray
@@ -53,27 +54,37 @@ def _weighted_square(weight: FloatArray, noise: Any) -> Any:
     return squares @ lengths
 
 
-def directional_sums(
-    noise: Any, weight: FloatArray, direction: FloatArray, edges: tuple[float, ...], strata: IntArray
-) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Bins of noise along a direction; for each stratum of bins the sum of ``weight * noise`` across the direction,
-    and of its squared length.
+class AlongAndAcross(NamedTuple):
+    """Counts in bins along a direction, and sums across it in strata of bins."""
 
-    Tensors stay on their device; what comes back is one number for each sample and one vector for each stratum.
+    hits: IntArray
+    trials: IntArray
+    total: FloatArray
+    square: FloatArray
+
+
+def directional_sums(
+    noise: Any, hit: NDArray[np.bool_], direction: FloatArray, edges: tuple[float, ...], strata: IntArray
+) -> AlongAndAcross:
+    """Hits and trials in bins along a direction; for each stratum of bins the sum of ``(hit - 1/2) noise`` across the
+    direction, and of its squared length.
+
+    Tensors stay on their device; what comes back is two numbers for each sample and one vector for each stratum.
     """
     on_host = isinstance(noise, np.ndarray)
     wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
     lengths = (wide[:, None] @ wide[:, :, None])[:, 0, 0] if on_host else wide.square().sum(1).cpu().numpy()
     along = wide @ direction if on_host else (wide @ wide.new_tensor(direction)).cpu().numpy()
     place = bins_of(along, edges)
-    stratum = strata[place]
-    weights = np.zeros((strata[-1] + 1, len(weight)))
-    weights[stratum, np.arange(len(weight))] = weight
-    total = weights @ wide if on_host else (wide.new_tensor(weights) @ wide).cpu().numpy()
+    counts = np.bincount(2 * place + hit, minlength=2 * len(strata)).reshape(-1, 2)
+    stratum, n_strata = strata[place], int(strata[-1]) + 1
+    weights = np.zeros((len(hit), n_strata))
+    weights.reshape(-1)[stratum + np.arange(0, weights.size, n_strata)] = hit - 0.5
+    total = weights.T @ wide if on_host else (wide.new_tensor(weights).T @ wide).cpu().numpy()
     across = total - (total @ direction)[:, None] * direction
-    squares = np.square(weight) * (lengths - np.square(along))
-    square = np.bincount(stratum, weights=squares, minlength=len(weights))
-    return place, round_sum(across), np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS
+    square = 0.25 * np.bincount(stratum, weights=lengths - np.square(along), minlength=n_strata)
+    rounded = np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS
+    return AlongAndAcross(counts[:, 1], counts.sum(axis=1), round_sum(across), rounded)
 
 
 _TICKS = 2**11
@@ -97,8 +108,10 @@ def bins_of(values: FloatArray, edges: tuple[float, ...]) -> IntArray:
     with_end, start, scale, certain = _ruler(edges)
     if certain is None:
         return np.searchsorted(with_end[:-1], values, side="right")
-    tick = np.clip((values - start) * scale, 0.0, _TICKS - 1.0).astype(np.intp)
-    place = certain[tick]
+    tick = values - start
+    tick *= scale
+    np.clip(tick, 0.0, _TICKS - 1.0, out=tick)
+    place = certain[tick.astype(np.intp)]
     place += values >= with_end[place]
     return place
 
