@@ -291,7 +291,7 @@ class Certificates:
 
 def is_upper_limit(name: str) -> bool:
     """Whether a confidence limit is one from above: gradients and rivals are, the class itself is not."""
-    return name.startswith("grad_norm") or name.endswith("_rivals")
+    return name.startswith(("grad_norm", "p_rival"))
 
 
 def round_digits(value: float, digits: int, up: bool = False) -> str:

@@ -250,7 +250,8 @@ class Journal(Ledger):
             (stage, row, json.dumps(entry.spans), pack_tally(entry.tally))
             for (stage, row), entry in ((key, self._entries[key]) for key in self._touched)
         ]
-        seconds = json.dumps(self.seconds + begin - self._started)
+        # Reading a run that is complete takes time as well, but not that of the run.
+        seconds = json.dumps(self.seconds + (begin - self._started if self.grown else 0.0))
         with told(self.path, "written"):
             if self._file.in_transaction:  # an interrupt came in the middle of the last attempt
                 self._file.execute("ROLLBACK")

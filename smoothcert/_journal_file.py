@@ -38,7 +38,10 @@ LAYOUT = (
 def check_path(path: Any, name: str = "journal") -> Path:
     """Require a path at which a journal may be."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise TypeError(f"{name} must be the path of a file, got {path!r}. Give one, such as 'run.sqlite'.")
+        shape = getattr(path, "shape", None)
+        given = repr(path) if shape is None else f"an array of shape {shape}"
+        labels = "" if shape is None else " Labels are not needed here; scores, in smoothcert.metrics, take them."
+        raise TypeError(f"{name} must be the path of a file, got {given}. Give one, such as 'run.sqlite'.{labels}")
     # Resolved, so that one file has one lock, whatever way leads to it.
     path = Path(os.fsdecode(path)).resolve()
     if path.is_dir():

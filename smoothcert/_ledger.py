@@ -70,11 +70,14 @@ class Ledger:
         Seed of the noise.
     seconds : float
         Time spent on the run before this call.
+    grown : bool
+        Whether anything was entered in this call.
     """
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
         self.seconds = 0.0
+        self.grown = False
         self._entries: dict[tuple[int, int], Entry] = {}
 
     def spans(self, stage: int, row: int) -> tuple[Span, ...]:
@@ -88,6 +91,7 @@ class Ledger:
 
     def add(self, stage: int, row: int, span: Span, tally: Tally) -> None:
         """Enter the evidence of a span of blocks."""
+        self.grown = True
         known = self.entry(stage, row, lambda: tally)
         if known is None:
             self._entries[stage, row] = Entry((span,), tally)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -152,6 +153,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         self._check_params()
         _refuse_mappings(X)
+        _warn_of_pixels(X, self.sigma)
         X, y = validate_data(self, X, y, **_ACCEPTED)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
@@ -297,7 +299,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             with progress_bar(self.verbose, total, "certify") as advance, shared(sampler, self.n_jobs) as at_hand:
                 schedule = Schedule(self.n_jobs, advance)
                 candidate, tally = sample_evidence(at_hand, schedule, certifier, X, keys, self.classes_, ledger)
-        provenance |= {"seed": ledger.seed, "seconds": ledger.seconds + time.perf_counter() - started}
+        spent = time.perf_counter() - started if ledger.grown else 0.0
+        provenance |= {"seed": ledger.seed, "seconds": ledger.seconds + spent}
         return issue(certifier, candidate, tally, unit, self.classes_, provenance)
 
     def _votes(self, X: Any) -> IntArray:
@@ -443,6 +446,17 @@ def _refuse_mappings(X: Any) -> None:
             f"X must hold floating point images, got {dtype}. Bring them to the units in which "
             "sigma is meant, for example "
             "X.astype('float32') / 255."
+        )
+
+
+def _warn_of_pixels(X: Any, sigma: float) -> None:
+    """Rows of whole numbers are fine, but bytes are nearly always pixels, from 0 to 255."""
+    if getattr(X, "dtype", None) == np.uint8 and sigma < 2.0 and np.size(X) and np.max(X) > 16:
+        warnings.warn(
+            f"X holds bytes up to {np.max(X)}, and sigma={sigma:g} is in the same units: so little noise is hardly "
+            "seen. Bring both to the same scale, for example X.astype('float32') / 255.",
+            UserWarning,
+            stacklevel=3,
         )
 
 

@@ -7,7 +7,7 @@ distances.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,8 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
     Certificates
         With ``space="input"`` the radius is in the units of `X`. That is so when nothing comes before the smoothed
         step, and when the steps before it are known to stretch no distance by more than a factor, by which the radius
-        was then divided (and rounded down): centring, scaling, selection of features, principal components. Otherwise
+        was then divided (and rounded down): centring, scaling, selection of features, principal components, and
+        pipelines of these. Otherwise
         `space` names the step whose output the radius is about.
 
     Examples
@@ -83,15 +84,13 @@ def _walk(estimator: Any, X: Any, journal: Any, space: str) -> Certificates:
 
 
 def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str) -> Certificates:
-    factor: float | None = 1.0
     last = space
     for name, step in pipeline.steps[:-1]:
         if step is None or step == "passthrough":
             continue
         X = step.transform(X)
-        own = largest_stretch(step)
-        factor = None if own is None or factor is None else _product_up(factor, own)
         last = f"the output of {name}"
+    factor = _stretch_of_all([step for _, step in pipeline.steps[:-1]])
     certificates = _walk(pipeline.steps[-1][1], X, journal, last)
     if certificates.space != "input" or factor is None:
         space = last if certificates.space == "input" else certificates.space
@@ -104,10 +103,26 @@ def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str) -> C
 
 def largest_stretch(step: Any) -> float | None:
     """By how much a fitted transformer can stretch a distance at most; None if that is not known."""
+    if step is None or step == "passthrough":
+        return 1.0
+    if isinstance(step, FrozenEstimator):
+        return largest_stretch(step.estimator)
+    if type(step) is Pipeline:
+        return _stretch_of_all([inner for _, inner in step.steps])
     rule = _STRETCH.get(type(step).__name__)
     if rule is None or not type(step).__module__.startswith("sklearn."):
         return None
     return float(rule(step))
+
+
+def _stretch_of_all(steps: Sequence[Any]) -> float | None:
+    factor = 1.0
+    for step in steps:
+        own = largest_stretch(step)
+        if own is None:
+            return None
+        factor = _product_up(factor, own)
+    return factor
 
 
 def _product_up(a: float, b: float) -> float:

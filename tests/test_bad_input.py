@@ -368,6 +368,13 @@ def test_journal_paths(thing):
             fitted().certify(X[:1], journal=thing)
 
 
+def test_labels_in_place_of_a_journal():
+    with pytest.raises(
+        TypeError, match=r"journal must be .* got an array of shape \(3,\).* Labels are not needed here"
+    ):
+        fitted().certify(X[:3], Y[:3])
+
+
 @settings(max_examples=60)
 @given(st.binary(max_size=400))
 def test_files_of_any_content(tmp_path_factory, content):

@@ -1,5 +1,6 @@
 """Certificates: frozen, sliceable, storable, readable."""
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -148,6 +149,11 @@ def test_can_be_read():
     shown = example(("<b>", "y", "z"))._repr_html_()
     assert "<table>" in shown
     assert "&lt;b&gt;" in shown
+    # Limits from above are shown rounded up.
+    limits = {"p": np.full(3, 0.765432), "p_rival": np.full(3, 0.765432), "grad_norm": np.full(3, 0.765432)}
+    shown = dataclasses.replace(certificates, limits=limits)._repr_html_()
+    assert shown.count("<td>0.7654</td>") == 3
+    assert shown.count("<td>0.7655</td>") == 6
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,8 @@ def test_mistakes_get_clear_errors():
         smoothed(net(Picky)).fit(pictures, DIGITS)
     with pytest.raises(ValueError, match="floating point images, got uint8"):
         smoothed().fit((pictures * 255).astype(np.uint8), DIGITS)
+    with pytest.warns(UserWarning, match="X holds bytes up to 255, and sigma=0.3"):
+        smoothed().fit((IMAGES * 255).astype(np.uint8), DIGITS)
     with pytest.raises(TypeError, match="X must be one array, got a mapping"):
         smoothed().fit({"X": IMAGES}, DIGITS)
     with pytest.raises(ValueError, match="must be initialised"):

@@ -1,5 +1,7 @@
 """Certifying through pipelines and searches, in the right units."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
@@ -8,7 +10,7 @@ from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from smoothcert import DipoleCertifier, FirstOrderCertifier, SmoothedClassifier, certify
@@ -45,6 +47,8 @@ def test_the_classifier_itself_and_what_wraps_it():
         MinMaxScaler((-1, 2)),
         SelectKBest(k=2),
         VarianceThreshold(),
+        make_pipeline(StandardScaler(), "passthrough", PCA(4)),
+        FrozenEstimator(PCA(2).fit(X)),
     ],
     ids=repr,
 )
@@ -74,6 +78,32 @@ def test_unknown_steps_leave_the_radius_where_it_is():
     assert "the output of kernelpca" in repr(certificates)
     inner = pipeline[-1].certify(pipeline[:-1].transform(X[:5]))
     np.testing.assert_array_equal(certificates.radius, inner.radius)
+
+
+def test_scores_in_another_space_say_so():
+    unknown = make_pipeline(KernelPCA(3, kernel="rbf"), smoothed()).fit(X, Y)
+    with pytest.warns(UserWarning, match="distances in the output of kernelpca"):
+        make_certified_scorer(0.25)(unknown, X[:5], Y[:5])
+    known = make_pipeline(PCA(2), smoothed()).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_certified_scorer([0.25, "average_radius"])(known, X[:5], Y[:5])
+        make_certified_scorer([0.0, "certified_share"])(unknown, X[:5], Y[:5])
+
+
+def test_pipelines_within_pipelines():
+    flat = make_pipeline(StandardScaler(), PCA(3, random_state=0), smoothed()).fit(X, Y)
+    expected = certify(flat, X[:5])
+    (_, scaler), (_, pca), (_, classifier) = flat.steps
+    for nested in (
+        Pipeline([("a", make_pipeline(scaler, pca)), ("b", classifier)]),
+        make_pipeline(scaler, make_pipeline(pca, classifier)),
+    ):
+        found = certify(nested, X[:5])
+        assert found.space == "input"
+        np.testing.assert_allclose(found.radius, expected.radius, rtol=1e-12)
+    hidden = make_pipeline(make_pipeline(scaler, KernelPCA(3, kernel="rbf")), smoothed()).fit(X, Y)
+    assert certify(hidden, X[:5]).space == "the output of pipeline"
 
 
 def test_preprocessing_inside_keeps_the_units():

@@ -110,7 +110,7 @@ def _plan(
     nowhere = _distance_in_a_slab(np.maximum(p - width * np.sqrt(p * (1.0 - p)), 0.5))
     guess = np.clip(np.minimum(_USUAL_SHARE * distance[rows], nowhere), _LEAST_RADIUS, _LARGEST_RADIUS)
     cells, tilts, radius = _cells(pilot[rows], guesses[rows], guess, width, n_estimation, alpha_gradient)
-    changes = {
+    found = {
         "measured": radius > _WORTH_IT * plain,
         "multipliers": cells.nu,
         "tilts": tilts,
@@ -119,7 +119,8 @@ def _plan(
         "borders": cells.borders,
         "radius": np.maximum(radius, plain),
     }
-    return replace(plan, **{name: _at(rows, values, len(pilot)) for name, values in changes.items()})
+    changes: dict[str, Any] = {name: _at(rows, values, len(pilot)) for name, values in found.items()}
+    return replace(plan, **changes)
 
 
 def _at(rows: IntArray, values: FloatArray, n_rows: int) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
     -------
     CertifiedScorer
         Callable with ``(estimator, X, y)``; larger is better. It unwraps pipelines, so the radius is in the space that
-        `smoothcert.certify` reports.
+        `smoothcert.certify` reports; where that is not the space of `X`, a warning says so.
 
     Examples
     --------
@@ -62,6 +63,13 @@ class CertifiedScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> Any:
         certificates = certify(estimator, X)
+        if certificates.space != "input" and any(item not in (0, "certified_share") for item in self.wanted):
+            warnings.warn(
+                f"The radii of {self!r} are distances in {certificates.space}, not in the units of X: it is not known "
+                "by how much the steps before stretch distances. Compare them among models with the same steps only.",
+                UserWarning,
+                stacklevel=2,
+            )
         scores = {_name(item): _score(item, y, certificates) for item in self.wanted}
         return scores if self.several else next(iter(scores.values()))
 
