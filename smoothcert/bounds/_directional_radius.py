@@ -47,6 +47,9 @@ _TOLERANCE = 1e-4
 
 _LEAST_RADIUS = 1e-4
 
+_FLATTEST = -0.1
+"""Probability lost for each unit of the radius, at least, if a measured slope is to be believed; 0.35 is usual."""
+
 _WATCHED = 0.005
 """Points with margins this much above the smallest are not expected to become the smallest."""
 
@@ -233,7 +236,8 @@ class _Search:
         """A secant step for some rows; half-way where it would leave the bracket, less far back without one."""
         with np.errstate(divide="ignore", invalid="ignore"):
             measured = (margin - self.last_margin) / (self.radius - self.last)
-        useful = rows & np.isfinite(measured) & (measured < -1e-2)
+        # Margins also grow because multipliers of points get better; a flat slope is a sign of that, and would lead far.
+        useful = rows & np.isfinite(measured) & (measured < _FLATTEST)
         self.slope = np.where(useful, measured, self.slope)
         self.last = np.where(rows, self.radius, self.last)
         self.last_margin = np.where(rows, margin, self.last_margin)

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from smoothcert.bounds._directional_bins import Bins, solve_bins
 from smoothcert.bounds._directional_dual import USUAL_SLOPE, best_multipliers, dual_value
 from smoothcert.bounds._directional_integral import bin_masses, chord_ends, inner_integral
-from smoothcert.bounds._directional_radius import cells_radius, expected_radius, plan_cells
+from smoothcert.bounds._directional_radius import _Search, cells_radius, expected_radius, plan_cells
 
 EDGES = np.linspace(-4.0, 4.0, 25)
 N_BINS = len(EDGES) + 1
@@ -127,3 +127,12 @@ def test_rows_do_not_depend_on_their_company(rng):
     again = everything(some)
     assert np.max(np.abs(again[3] / again[2] - 1.0)) < 0.1
     assert np.median(np.abs(again[3] / again[2] - 1.0)) < 0.02
+
+
+def test_margins_that_hardly_change_do_not_lead_far():
+    """Multipliers of points improve between two tests, so that the margin at the larger radius is nearly the same."""
+    search, everyone = _Search(np.array([2.49])), np.array([True])
+    for margin in (-0.109, 0.0108, 0.0105):
+        before = search.radius
+        search.advance(np.array([margin]), everyone)
+    assert before < search.radius < 1.1 * before
