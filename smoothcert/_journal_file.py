@@ -21,8 +21,9 @@ from zipfile import BadZipFile
 
 from ._ledger import Span
 
-SCHEMA = 2
-"""Version of the file's layout, and of the noise whose blocks it counts; raised when either changes."""
+SCHEMA = 3
+"""Version of the file's layout, of the noise whose blocks it counts, and of the plans that pilots make, which are not
+stored but made again; raised when any of these changes."""
 
 APPLICATION = 0x736D6365
 """Marks an SQLite file as a journal of ours."""

@@ -151,7 +151,7 @@ class NeuralVoter:
                 )
             # Numpy is faster at this on a processor, with very many classes by far; it has no bfloat16.
             if output.is_cpu and output.dtype != torch.bfloat16:
-                index = torch.from_numpy(output.numpy().argmax(axis=1))
+                index = torch.from_numpy(output.numpy(force=True).argmax(axis=1))
             else:
                 index = output.argmax(dim=1)
         # One sum tells whether there may be a NaN at all; the rows are looked at only then.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import binomtest
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_clusterer, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.multiclass import check_classification_targets
@@ -153,8 +153,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         self._check_params()
         _refuse_mappings(X)
-        _warn_of_pixels(X, self.sigma)
+        bytes_given = isinstance(X, np.ndarray) and X.dtype == np.uint8
         X, y = validate_data(self, X, y, **_ACCEPTED)
+        if bytes_given:
+            _warn_of_pixels(float(np.max(X)), float(self.sigma))
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         labels = np.unique(y)
@@ -170,6 +172,12 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         elif frozen:
             check_is_fitted(self.estimator.estimator)
             self.classes_ = np.asarray(getattr(self.estimator, "classes_", labels))
+            unknown = labels[~np.isin(labels, self.classes_)]
+            if len(unknown):
+                raise ValueError(
+                    f"y must hold labels the frozen classifier was trained on, got {unknown[0]!r}, which is not among "
+                    f"{list(self.classes_[:10])}. It answers with its own labels: give those."
+                )
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got 1 class: {self.classes_[0]!r}. There is no vote "
@@ -257,6 +265,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         X = self._ready(X)
         certifier = self._certifier()
+        _warn_of_few_samples(certifier)
         started = time.perf_counter()
         sigma, keys = float(self.sigma), self._keys(X)
         unit = unit_of_radius(sigma, X.dtype)
@@ -343,7 +352,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if shape[1:] != self._input_shape:
             raise ValueError(
                 f"X must have rows of shape {self._input_shape}, as in fit, got an array of shape {shape}. "
-                "Give a single input as one row, X[None]."
+                + ("Give a single input as one row, X[None]." if shape == self._input_shape else "Reshape it.")
             )
 
     def _for_net(self, X: FloatArray) -> FloatArray:
@@ -352,12 +361,19 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _check_params(self) -> None:
         if isinstance(self.estimator, type):
-            raise TypeError(f"estimator must be an instance, got the class {self.estimator.__name__}. Add parentheses.")
-        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict") or is_regressor(self.estimator):
-            if callable(getattr(self.estimator, "forward", None)):
+            cure = (
+                "Wrap it: skorch.NeuralNetClassifier(module, criterion=torch.nn.CrossEntropyLoss)."
+                if hasattr(self.estimator, "forward")
+                else "Add parentheses."
+            )
+            raise TypeError(f"estimator must be an instance, got the class {self.estimator.__name__}. {cure}")
+        base = getattr(self.estimator, "estimator", None) if isinstance(self.estimator, FrozenEstimator) else None
+        base = self.estimator if base is None else base
+        if not hasattr(base, "fit") or not hasattr(base, "predict") or is_regressor(base) or is_clusterer(base):
+            if callable(getattr(base, "forward", None)):
                 raise TypeError(
                     "estimator must be a classifier with fit and predict, got the module "
-                    f"{type(self.estimator).__name__}. Wrap it, with the criterion it was or will be trained with: "
+                    f"{type(base).__name__}. Wrap it, with the criterion it was or will be trained with: "
                     "skorch.NeuralNetClassifier(module, criterion=torch.nn.CrossEntropyLoss)."
                 )
             raise TypeError(
@@ -440,8 +456,7 @@ def _refuse_mappings(X: Any) -> None:
             "noise is added: give the part that "
             "may be perturbed, and keep the rest inside the model."
         )
-    dtype = getattr(X, "dtype", None)
-    if getattr(X, "ndim", 0) > 2 and dtype is not None and np.dtype(dtype).kind in "iub":
+    if getattr(X, "ndim", 0) > 2 and (dtype := np.asarray(X).dtype).kind in "iub":
         raise ValueError(
             f"X must hold floating point images, got {dtype}. Bring them to the units in which "
             "sigma is meant, for example "
@@ -449,12 +464,24 @@ def _refuse_mappings(X: Any) -> None:
         )
 
 
-def _warn_of_pixels(X: Any, sigma: float) -> None:
+def _warn_of_pixels(largest: float, sigma: float) -> None:
     """Rows of whole numbers are fine, but bytes are nearly always pixels, from 0 to 255."""
-    if getattr(X, "dtype", None) == np.uint8 and sigma < 2.0 and np.size(X) and np.max(X) > 16:
+    if sigma < 2.0 and largest > 16:
         warnings.warn(
-            f"X holds bytes up to {np.max(X)}, and sigma={sigma:g} is in the same units: so little noise is hardly "
+            f"X holds bytes up to {largest:g}, and sigma={sigma:g} is in the same units: so little noise is hardly "
             "seen. Bring both to the same scale, for example X.astype('float32') / 255.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_few_samples(certifier: BaseCertifier) -> None:
+    """Not even the share of votes can be shown to be above one half if all agree."""
+    least = int(np.ceil(-np.log2(certifier.alpha)))
+    if certifier.n_samples < least:
+        warnings.warn(
+            f"n_samples={certifier.n_samples} can prove nothing at alpha={certifier.alpha:g}, even if all votes agree: "
+            f"that takes at least {least}. Usual are 100,000.",
             UserWarning,
             stacklevel=3,
         )

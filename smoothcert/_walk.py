@@ -7,7 +7,6 @@ distances.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._certificates import Certificates
 from ._journal import Placed
 from ._smoothed import SmoothedClassifier
+from ._stretch import largest_stretch
 
 
 def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
@@ -84,14 +84,20 @@ def _walk(estimator: Any, X: Any, journal: Any, space: str) -> Certificates:
 
 
 def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str) -> Certificates:
+    steps = list(pipeline.steps)
+    while type(steps[-1][1]) is Pipeline:  # what is known of all steps together is more than of each
+        steps += steps.pop()[1].steps
     last = space
-    for name, step in pipeline.steps[:-1]:
+    for name, step in steps[:-1]:
         if step is None or step == "passthrough":
             continue
         X = step.transform(X)
         last = f"the output of {name}"
-    factor = _stretch_of_all([step for _, step in pipeline.steps[:-1]])
-    certificates = _walk(pipeline.steps[-1][1], X, journal, last)
+    # A pipeline of another type may do more than its steps.
+    factor = largest_stretch([step for _, step in steps[:-1]]) if type(pipeline) is Pipeline else None
+    if type(pipeline) is not Pipeline and last == space:
+        last = f"the input of {steps[-1][0]}"
+    certificates = _walk(steps[-1][1], X, journal, last)
     if certificates.space != "input" or factor is None:
         space = last if certificates.space == "input" else certificates.space
         return replace(certificates, space=space)
@@ -99,73 +105,3 @@ def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str) -> C
         return certificates
     radius = np.nextafter(certificates.radius / factor, 0.0)
     return replace(certificates, radius=radius, abstained=radius == 0.0)
-
-
-def largest_stretch(step: Any) -> float | None:
-    """By how much a fitted transformer can stretch a distance at most; None if that is not known."""
-    if step is None or step == "passthrough":
-        return 1.0
-    if isinstance(step, FrozenEstimator):
-        return largest_stretch(step.estimator)
-    if type(step) is Pipeline:
-        return _stretch_of_all([inner for _, inner in step.steps])
-    rule = _STRETCH.get(type(step).__name__)
-    if rule is None or not type(step).__module__.startswith("sklearn."):
-        return None
-    return float(rule(step))
-
-
-def _stretch_of_all(steps: Sequence[Any]) -> float | None:
-    factor = 1.0
-    for step in steps:
-        own = largest_stretch(step)
-        if own is None:
-            return None
-        factor = _product_up(factor, own)
-    return factor
-
-
-def _product_up(a: float, b: float) -> float:
-    return a * b if 1.0 in (a, b) else float(np.nextafter(a * b, np.inf))
-
-
-def _spectral_norm(matrix: Any) -> float:
-    """Largest singular value, not below the true one: the error of its computation is a few roundings for each row
-    and column."""
-    wide = np.asarray(matrix, dtype=np.float64)
-    return float(np.linalg.norm(wide, 2)) * (1.0 + 4.0 * sum(wide.shape) * np.finfo(np.float64).eps)
-
-
-def _pca(step: Any) -> float:
-    # Rows of an orthogonal projection; whitening divides each by its standard deviation.
-    rows = np.asarray(step.components_, dtype=np.float64)
-    if step.whiten:
-        rows = rows / np.sqrt(np.maximum(step.explained_variance_, 1e-300, dtype=np.float64))[:, None]
-    return _spectral_norm(rows)
-
-
-def _divided_by_scale(step: Any) -> float:
-    if step.scale_ is None:
-        return 1.0
-    least = float(np.min(np.abs(np.asarray(step.scale_, dtype=np.float64))))
-    return 1.0 if least == 1.0 else float(np.nextafter(1.0 / least, np.inf))
-
-
-def _multiplied_by_scale(step: Any) -> float:
-    return float(np.max(np.abs(np.asarray(step.scale_, dtype=np.float64))))
-
-
-_STRETCH: dict[str, Callable[[Any], Any]] = {
-    "PCA": _pca,
-    "IncrementalPCA": _pca,
-    "TruncatedSVD": lambda step: _spectral_norm(step.components_),
-    "StandardScaler": _divided_by_scale,
-    "RobustScaler": _divided_by_scale,
-    "MaxAbsScaler": _divided_by_scale,
-    "MinMaxScaler": _multiplied_by_scale,
-    "VarianceThreshold": lambda step: 1.0,
-    "SelectKBest": lambda step: 1.0,
-    "SelectPercentile": lambda step: 1.0,
-    "SelectFromModel": lambda step: 1.0,
-    "RFE": lambda step: 1.0,
-}

@@ -268,6 +268,7 @@ small = anything.filter(lambda value: not (isinstance(value, int) and not isinst
 
 
 @pytest.mark.parametrize(("kind", "name"), CERTIFIER_PARAMETERS, ids=lambda v: getattr(v, "__name__", v))
+@pytest.mark.filterwarnings("ignore:n_samples=.* can prove nothing")
 @settings(max_examples=30)
 @given(value=small)
 def test_certifier_parameters(kind, name, value):

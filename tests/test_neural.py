@@ -252,6 +252,15 @@ def test_mistakes_get_clear_errors():
         smoothed(net(Picky)).fit(pictures, DIGITS)
     with pytest.raises(ValueError, match="floating point images, got uint8"):
         smoothed().fit((pictures * 255).astype(np.uint8), DIGITS)
+    for wrong in (9, 11):
+        with pytest.raises(
+            ValueError, match=rf"one output for each of the 10 classes in y, got outputs of shape \({wrong},\)"
+        ):
+            smoothed(net(nn.Sequential(nn.Linear(64, wrong)))).fit(IMAGES, DIGITS)
+    with pytest.raises(TypeError, match=r"got the module Sequential\. Wrap it"):
+        smoothed(FrozenEstimator(nn.Sequential(nn.Linear(64, 10)))).fit(IMAGES, DIGITS)
+    with pytest.raises(TypeError, match=r"got the class Picky\. Wrap it"):
+        smoothed(Picky).fit(IMAGES, DIGITS)
     with pytest.warns(UserWarning, match="X holds bytes up to 255, and sigma=0.3"):
         smoothed().fit((IMAGES * 255).astype(np.uint8), DIGITS)
     with pytest.raises(TypeError, match="X must be one array, got a mapping"):
@@ -373,3 +382,17 @@ def test_seeds_of_torch_look_random():
     np.fill_diagonal(correlation, 0.0)
     assert np.max(np.abs(correlation)) < 5.5
     assert np.max(np.abs((2.0 * bits - 1.0).sum(axis=0))) / np.sqrt(len(bits)) < 5.5
+
+
+def test_tensors_are_as_good_as_arrays():
+    pictures = IMAGES.reshape(-1, 1, 8, 8)[:300]
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    fitted = smoothed(net(module)).fit(torch.tensor(pictures), torch.tensor(DIGITS[:300]))
+    expected = smoothed(net(module)).fit(pictures, DIGITS[:300]).certify(pictures[:3])
+    np.testing.assert_array_equal(fitted.certify(torch.tensor(pictures[:3])).radius, expected.radius)
+    with pytest.raises(ValueError, match="floating point images, got uint8"):
+        fitted.certify(torch.zeros(2, 1, 8, 8, dtype=torch.uint8))
+    with pytest.raises(ValueError, match=r"got an array of shape \(2, 8, 8, 1\)\. Reshape it"):
+        fitted.certify(np.zeros((2, 8, 8, 1)))
+    with pytest.raises(ValueError, match=r"one row, X\[None\]"):
+        fitted.certify(np.zeros((1, 8, 8)))

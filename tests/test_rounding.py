@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 from smoothcert import Certificates, FirstOrderCertifier, SecondOrderCertifier, SmoothedClassifier, certify
 from smoothcert._certificates import round_digits
 from smoothcert._issue import issue, unit_of_radius
-from smoothcert._walk import largest_stretch
+from smoothcert._stretch import largest_stretch
 from smoothcert.tallies import VoteTally
 
 X, Y = load_iris(return_X_y=True)
@@ -113,9 +113,10 @@ def test_conversion_through_scalers(repeats, dtype):
     data = (X * [0.37, 1.3, 0.11, 3.3]).astype(dtype)
     steps = [StandardScaler(), MaxAbsScaler(), StandardScaler()][:repeats]
     pipeline = make_pipeline(*steps, smoothed()).fit(data, Y)
-    stretch = Fraction(1)
+    of_features = [Fraction(1)] * 4
     for _, step in pipeline.steps[:-1]:
-        stretch /= Fraction(float(np.min(step.scale_)))
+        of_features = [f / Fraction(float(scale)) for f, scale in zip(of_features, step.scale_, strict=True)]
+    stretch = max(of_features)
     outer = certify(pipeline, data[::30]).radius
     inner = pipeline[-1].certify(pipeline[:-1].transform(data[::30])).radius
     assert (inner > 0).any()
@@ -135,8 +136,8 @@ def test_principal_components_stretch_no_more_than_said(whiten, dtype):
                 for j in range(4):
                     rows[i, j] /= mpmath.sqrt(mpmath.mpf(float(pca.explained_variance_[i])))
         exact = max(mpmath.svd_r(rows, compute_uv=False))
-        assert mpmath.mpf(largest_stretch(pca)) >= exact
-        assert mpmath.mpf(largest_stretch(pca)) <= exact * (1 + mpmath.mpf(10) ** -12)
+        assert mpmath.mpf(largest_stretch([pca])) >= exact
+        assert mpmath.mpf(largest_stretch([pca])) <= exact * (1 + mpmath.mpf(10) ** -12)
 
 
 def test_steps_that_do_nothing_change_nothing():

@@ -1,6 +1,7 @@
 """SmoothedClassifier: right votes, right promises, good manners."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.special import ndtr, ndtri
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
@@ -159,7 +161,7 @@ def test_frames_images_and_negative_labels():
     assert votes.certify(images[:2]).prediction.tolist() == [1, 1]
     for wrong in (images[..., :4], images[0], images.transpose(0, 2, 3, 1), images.reshape(4, -1)):
         with pytest.raises(
-            ValueError, match=r"rows of shape \(1, 5, 5\), as in fit, got an array of shape .* X\[None\]"
+            ValueError, match=r"rows of shape \(1, 5, 5\), as in fit, got an array of shape .* (X\[None\]|Reshape it)"
         ):
             votes.certify(wrong)
 
@@ -447,3 +449,27 @@ def test_digits_are_certified():
     certificates = clf.fit(X[:1000], y[:1000]).certify(X[1000:1020])
     assert np.mean((certificates.prediction == y[1000:1020]) & ~certificates.abstained) > 0.6
     assert np.all(certificates.radius <= 2.0 * ndtri(0.001 ** (1 / 2000)))
+
+
+def test_a_frozen_classifier_keeps_its_labels():
+    X, Y = load_iris(return_X_y=True)
+    base = LogisticRegression(max_iter=1000).fit(X, Y)
+    with pytest.raises(ValueError, match=r"labels the frozen classifier was trained on, got .*'a'"):
+        SmoothedClassifier(FrozenEstimator(base)).fit(X, np.array(["a", "b", "c"])[Y])
+    assert SmoothedClassifier(FrozenEstimator(base)).fit(X[:60], Y[:60]).classes_.tolist() == [0, 1, 2]
+
+
+def test_clusters_are_no_classes():
+    X, Y = load_iris(return_X_y=True)
+    with pytest.raises(TypeError, match="estimator must be a classifier with fit and predict, got KMeans"):
+        SmoothedClassifier(KMeans(3)).fit(X, Y)
+
+
+def test_so_few_samples_that_nothing_can_be_proved():
+    X, Y = load_iris(return_X_y=True)
+    clf = SmoothedClassifier(GaussianNB(), certifier=FirstOrderCertifier(9), random_state=0).fit(X, Y)
+    with pytest.warns(UserWarning, match="n_samples=9 can prove nothing at alpha=0.001, .* at least 10"):
+        assert clf.certify(X[:1]).abstained.all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not clf.set_params(certifier=FirstOrderCertifier(10)).certify(X[:1]).abstained.any()

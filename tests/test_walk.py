@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA, KernelPCA, TruncatedSVD
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
@@ -14,7 +15,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from smoothcert import DipoleCertifier, FirstOrderCertifier, SmoothedClassifier, certify
-from smoothcert._walk import largest_stretch
+from smoothcert._stretch import largest_stretch
 from smoothcert.metrics import make_certified_scorer
 
 X, Y = load_iris(return_X_y=True)
@@ -48,6 +49,8 @@ def test_the_classifier_itself_and_what_wraps_it():
         SelectKBest(k=2),
         VarianceThreshold(),
         make_pipeline(StandardScaler(), "passthrough", PCA(4)),
+        make_pipeline(StandardScaler(), PCA(2), StandardScaler()),
+        make_pipeline(PCA(3, whiten=True), SelectKBest(k=2), TruncatedSVD(2, random_state=0)),
         FrozenEstimator(PCA(2).fit(X)),
     ],
     ids=repr,
@@ -56,7 +59,7 @@ def test_radii_are_converted_by_the_largest_stretch(step):
     pipeline = make_pipeline(step, smoothed()).fit(X, Y)
     certificates = certify(pipeline, X[:5])
     assert certificates.space == "input"
-    stretch = largest_stretch(pipeline.steps[0][1])
+    stretch = largest_stretch([pipeline.steps[0][1]])
     inner = pipeline[-1].certify(pipeline[:-1].transform(X[:5]))
     np.testing.assert_allclose(certificates.radius, inner.radius / stretch, rtol=1e-12)
     # No pair of points is stretched by more, and some direction by as much.
@@ -80,6 +83,26 @@ def test_unknown_steps_leave_the_radius_where_it_is():
     np.testing.assert_array_equal(certificates.radius, inner.radius)
 
 
+def test_what_a_step_stretches_another_may_throw_away():
+    data = X * [1.0, 100.0, 1.0, 1e-3]  # the scaler enlarges the last feature most, and the selection drops it
+    scaler, selection = StandardScaler(), SelectKBest(lambda X, y: np.arange(4)[::-1], k=2)
+    first, second = (
+        make_pipeline(*steps).fit(data, Y) for steps in ((scaler, selection), (clone(selection), clone(scaler)))
+    )
+    np.testing.assert_allclose(first.transform(data), second.transform(data), rtol=1e-12)
+    assert largest_stretch([first]) == pytest.approx(largest_stretch([second]), rel=1e-12)
+    assert largest_stretch([first]) < 0.01 * largest_stretch([first[0]])
+
+
+def test_clipping_keeps_steps_apart():
+    """Two moves that would cancel no longer do when one of them is clipped."""
+    rows = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    copy, difference = TruncatedSVD(2).fit(rows), TruncatedSVD(1).fit(rows)
+    copy.components_, difference.components_ = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[1.0, -1.0]])
+    assert largest_stretch([copy, MinMaxScaler().fit(rows), difference]) < 1e-12
+    assert largest_stretch([copy, MinMaxScaler(clip=True).fit(rows), difference]) == pytest.approx(2.0)
+
+
 def test_scores_in_another_space_say_so():
     unknown = make_pipeline(KernelPCA(3, kernel="rbf"), smoothed()).fit(X, Y)
     with pytest.warns(UserWarning, match="distances in the output of kernelpca"):
@@ -89,6 +112,22 @@ def test_scores_in_another_space_say_so():
         warnings.simplefilter("error")
         make_certified_scorer([0.25, "average_radius"])(known, X[:5], Y[:5])
         make_certified_scorer([0.0, "certified_share"])(unknown, X[:5], Y[:5])
+
+
+def test_steps_of_other_types_are_not_taken_for_known_ones():
+    class Tenfold(FrozenEstimator):
+        def transform(self, X):
+            return 10 * self.estimator.transform(X)
+
+    class Own(Pipeline):
+        pass
+
+    frozen = make_pipeline(Tenfold(StandardScaler().fit(X)), smoothed()).fit(X, Y)
+    assert certify(frozen, X[:2]).space == "the output of tenfold"
+    own = Own([("scaler", StandardScaler()), ("clf", smoothed())]).fit(X, Y)
+    assert certify(own, X[:2]).space == "the output of scaler"
+    assert certify(Own([("clf", smoothed())]).fit(X, Y), X[:2]).space == "the input of clf"
+    assert certify(make_pipeline(PCA(2), own).fit(X, Y), X[:2]).space == "the output of scaler"
 
 
 def test_pipelines_within_pipelines():

@@ -57,6 +57,7 @@ for ax, (name, (display, first, second)) in zip(axes[0], displays.items(), stric
         )
     best = int(np.argmax(gain))
     print(f"{plain}: largest increase {gain[best]:.4f}, class {y[best]}, at ({X[best, 0]:.2f}, {X[best, 1]:.2f})")
-figure.suptitle("Rings: first-order radius. Filled: increase by second order. Black: wrong or not certified.")
+words = ["Rings: first-order radius.", "Filled: increase by second order.", "Black: wrong or not certified."]
+figure.suptitle((" " if len(displays) > 1 else "\n").join(words))
 save(figure, args.out, "figure_2")
 write_table(args.out, "figure_2", table)

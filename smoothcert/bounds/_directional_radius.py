@@ -157,8 +157,10 @@ def _largest_accepted(test: _CircleTest, guess: FloatArray, n_rounds: int, n_ste
     Rows are tested only as long as they would be alone, so that their last bits do not depend on their company.
     """
     search = _Search(guess)
+    margin = test(search.radius, search.going, watch=True)
+    search.accepted = np.where(margin >= 0.0, search.radius, 0.0)
     # Slopes get better from call to call, so the first refusal is no reason to stay below.
-    search.advance(test(search.radius, search.going, watch=True), search.going)
+    search.advance(margin, search.going)
     for _ in range(n_rounds):
         looking = search.going
         for _ in range(n_steps):
@@ -227,7 +229,7 @@ class _Search:
     def accept(self, margin: FloatArray) -> None:
         """Take in the margins over all points: who passes is done, the others go back a little and on."""
         passed = margin >= 0.0
-        self.accepted = np.where(self.going & passed, self.radius, self.accepted)
+        self.accepted = np.where(self.going & passed, np.maximum(self.radius, self.accepted), self.accepted)
         self.going = self.going & ~passed & (self.radius >= _LEAST_RADIUS)
         self.high, self.low = np.where(self.going, self.radius, self.high), np.where(self.going, 0.0, self.low)
         self.advance(margin - _MARGIN, self.going)
@@ -236,7 +238,7 @@ class _Search:
         """A secant step for some rows; half-way where it would leave the bracket, less far back without one."""
         with np.errstate(divide="ignore", invalid="ignore"):
             measured = (margin - self.last_margin) / (self.radius - self.last)
-        # Margins also grow because multipliers of points get better; a flat slope is a sign of that, and would lead far.
+        # Margins also grow because slopes of points get better; one that hardly falls is a sign of that, and leads far.
         useful = rows & np.isfinite(measured) & (measured < _FLATTEST)
         self.slope = np.where(useful, measured, self.slope)
         self.last = np.where(rows, self.radius, self.last)
@@ -276,6 +278,7 @@ class _CircleTest:
         self.least_height = 0.1 * np.sin(half_steps[0])
         # How slopes compare with those proportional to `across`, which are about right.
         self.log_factor = np.zeros((*value.shape, len(self.angles)))
+        self.last_step = np.zeros(self.log_factor.shape)
         self.watched = np.ones(self.log_factor.shape, dtype=bool)
         # Rounding of the sums, which are as large as the multipliers.
         self.rounding = SAFETY * (1.0 + np.sum(bin_masses(edges) * np.abs(cells.nu), axis=-1))
@@ -299,6 +302,10 @@ class _CircleTest:
         bound = self.value[row, cell] - k * grad_norm + integral - self.rounding[row, cell]
         # A Newton step uphill in the logarithm, for the next call; whatever the slope is, the bound is valid.
         step = np.clip((by_k - grad_norm) / np.maximum(-bend * k, 1e-9), -0.7, 0.7)
+        # One that turns back goes half as far as the last at most, or it might go to and fro for ever.
+        last = np.abs(self.last_step[row, cell, vertex])
+        step = np.where(step * self.last_step[row, cell, vertex] < 0.0, np.clip(step, -last / 2.0, last / 2.0), step)
+        self.last_step[row, cell, vertex] = step
         factor = self.log_factor[row, cell, vertex] + step
         self.log_factor[row, cell, vertex] = np.clip(factor, -9.0, 6.0)
         margin = bound - self.threshold - self._edge_losses(along, across)[row, vertex]

@@ -31,7 +31,8 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
     -------
     CertifiedScorer
         Callable with ``(estimator, X, y)``; larger is better. It unwraps pipelines, so the radius is in the space that
-        `smoothcert.certify` reports; where that is not the space of `X`, a warning says so.
+        `smoothcert.certify` reports; where that is not the space of `X`, a warning says so. A radius that no input
+        reaches scores 0 in every candidate, and a search then takes the first one: look at ``best_score_``.
 
     Examples
     --------

@@ -23,16 +23,18 @@ class TrainingNoise(Callback):
     may have set up.
     """
 
-    def __init__(self, sigma: float, seed: int, sample: FloatArray) -> None:
+    def __init__(self, sigma: float, seed: int, sample: FloatArray, n_classes: int) -> None:
         self.sigma = sigma
         self.seed = seed
         self.sample = sample
+        self.n_classes = n_classes
         self.handle: Any = None
         self.generators: dict[torch.device, torch.Generator] = {}
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         self.detach()
         check_goes_through(net, self.sample)
+        check_outputs(net, self.sample, self.n_classes)
         warn_of_logits(net, self.sample)
         self.handle = net.module_.register_forward_pre_hook(self._add_noise)
 
@@ -66,7 +68,7 @@ def fit_with_noise(
     before.
     """
     target = y.astype(np.float32) if isinstance(net, NeuralNetBinaryClassifier) else y.astype(np.int64)
-    noise = TrainingNoise(sigma, seed, X[:2])
+    noise = TrainingNoise(sigma, seed, X[:2], n_classes=int(y.max()) + 1)
     given = net.callbacks
     net.callbacks = [*(() if given in (None, "disable") else given), ("smoothcert_noise", noise)]
     with _own_random_state(seed) if seeded else contextlib.nullcontext():
@@ -96,6 +98,16 @@ def check_goes_through(net: Any, X: FloatArray) -> None:
             f"X must fit the net, got rows of shape {X.shape[1:]} and the module answered: {error}. "
             "Images are expected as (n_samples, channels, height, width)."
         ) from error
+
+
+def check_outputs(net: Any, X: FloatArray, n_classes: int) -> None:
+    """Refuse a last layer that does not fit the labels."""
+    shape = tuple(_outputs(net, X).shape[1:])
+    if not isinstance(net, NeuralNetBinaryClassifier) and shape != (n_classes,):
+        raise ValueError(
+            f"The net must have one output for each of the {n_classes} classes in y, got outputs of shape {shape}. "
+            "Check its last layer against the labels."
+        )
 
 
 def warn_of_logits(net: Any, X: FloatArray) -> None:

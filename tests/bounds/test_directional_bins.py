@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from smoothcert.bounds._directional_bins import Bins, solve_bins
 from smoothcert.bounds._directional_dual import USUAL_SLOPE, best_multipliers, dual_value
 from smoothcert.bounds._directional_integral import bin_masses, chord_ends, inner_integral
-from smoothcert.bounds._directional_radius import _Search, cells_radius, expected_radius, plan_cells
+from smoothcert.bounds._directional_radius import _largest_accepted, _Search, cells_radius, expected_radius, plan_cells
 
 EDGES = np.linspace(-4.0, 4.0, 25)
 N_BINS = len(EDGES) + 1
@@ -136,3 +136,18 @@ def test_margins_that_hardly_change_do_not_lead_far():
         before = search.radius
         search.advance(np.array([margin]), everyone)
     assert before < search.radius < 1.1 * before
+
+
+def test_a_radius_that_passed_once_is_kept():
+    """Also if no later test passes, as when slopes go to and fro."""
+
+    class Moody:
+        def __init__(self):
+            self.calls = 0
+
+        def __call__(self, radius, going, everything=True, watch=False):
+            self.calls += 1
+            return np.where(self.calls == 1, [0.02, -0.02], -0.01 if everything else 0.01) * np.ones(len(radius))
+
+    found = _largest_accepted(Moody(), np.array([0.5, 0.5]), 8, 9)
+    np.testing.assert_array_equal(found, [0.5, 0.0])

@@ -1,0 +1,141 @@
+"""By how much the steps of a pipeline can stretch a distance at most.
+
+Steps that are linear but for a shift are put together first: what one of them stretches another may throw away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+
+from ._validation import FloatArray
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def largest_stretch(steps: Sequence[Any]) -> float | None:
+    """By how much fitted transformers, one after the other, can stretch a distance at most; None if not known."""
+    factor, whole = 1.0, None
+    for step in _single(steps):
+        append = _KNOWN.get(type(step).__name__)
+        if append is None or not type(step).__module__.startswith("sklearn."):
+            return None
+        whole = append(_Linear(step.n_features_in_) if whole is None else whole, step)
+        if getattr(step, "clip", False):
+            # Clipping stretches nothing, but what follows may no longer undo what came before.
+            factor, whole = _product_up(factor, whole.norm()), None
+    return factor if whole is None else _product_up(factor, whole.norm())
+
+
+def _product_up(a: float, b: float) -> float:
+    return a * b if 1.0 in (a, b) else float(np.nextafter(a * b, np.inf))
+
+
+def _single(steps: Sequence[Any]) -> Iterator[Any]:
+    for step in steps:
+        if step is None or (isinstance(step, str) and step == "passthrough"):
+            continue
+        if type(step) is FrozenEstimator:
+            yield from _single([step.estimator])
+        elif type(step) is Pipeline:
+            yield from _single([inner for _, inner in step.steps])
+        else:
+            yield step
+
+
+class _Linear:
+    """Some of the features, each times a number, then a matrix, if there is one.
+
+    `error` limits how far the matrix, as it was computed, may be from the true one, as a spectral norm.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.factors: FloatArray = np.ones(n_features)
+        self.matrix: FloatArray | None = None
+        self.error = 0.0
+        self.n_roundings = 0
+
+    def times(self, factors: FloatArray) -> _Linear:
+        """Each output times a number."""
+        factors = np.asarray(factors, dtype=np.float64)
+        if self.matrix is None:
+            self.factors = self.factors * factors
+        else:
+            self.matrix = factors[:, None] * self.matrix
+            self.error *= float(np.max(np.abs(factors)))
+        self.n_roundings += 2  # the factors themselves may be rounded quotients
+        return self
+
+    def only(self, chosen: FloatArray) -> _Linear:
+        """Some of the outputs."""
+        if self.matrix is None:
+            self.factors = self.factors[chosen]
+        else:
+            self.matrix = self.matrix[chosen]
+        return self
+
+    def into(self, matrix: FloatArray) -> _Linear:
+        """A matrix applied to the outputs."""
+        matrix = np.asarray(matrix, dtype=np.float64)
+        if self.matrix is None:
+            self.matrix = matrix * self.factors
+            self.n_roundings += 1
+        else:
+            # A sum of n products is off by n roundings of the sum of their sizes.
+            sizes = float(np.linalg.norm(matrix) * np.linalg.norm(self.matrix))
+            self.error = _spectral_norm(matrix) * self.error + 2.0 * matrix.shape[1] * _EPS * sizes
+            self.matrix = matrix @ self.matrix
+        return self
+
+    def norm(self) -> float:
+        """Largest stretch, not below the true one."""
+        if self.matrix is None:
+            largest = float(np.max(np.abs(self.factors), initial=0.0))
+            return largest if np.all(self.factors == 1.0) else largest * (1.0 + (self.n_roundings + 1) * _EPS)
+        return (_spectral_norm(self.matrix) + self.error) * (1.0 + (self.n_roundings + 1) * _EPS)
+
+
+def _spectral_norm(matrix: FloatArray) -> float:
+    """Largest singular value, not below the true one: the error of its computation is a few roundings for each row
+    and column."""
+    return float(np.linalg.norm(matrix, 2)) * (1.0 + 4.0 * sum(matrix.shape) * _EPS)
+
+
+def _pca(before: _Linear, step: Any) -> _Linear:
+    # Rows of an orthogonal projection; whitening divides each by its standard deviation.
+    projected = before.into(step.components_)
+    if not step.whiten:
+        return projected
+    return projected.times(1.0 / np.sqrt(np.maximum(step.explained_variance_, 1e-300, dtype=np.float64)))
+
+
+def _divided_by_scale(before: _Linear, step: Any) -> _Linear:
+    return before if step.scale_ is None else before.times(1.0 / np.asarray(step.scale_, dtype=np.float64))
+
+
+def _multiplied_by_scale(before: _Linear, step: Any) -> _Linear:
+    return before.times(step.scale_)
+
+
+def _selected(before: _Linear, step: Any) -> _Linear:
+    return before.only(step.get_support(indices=True))
+
+
+_KNOWN: dict[str, Callable[[_Linear, Any], _Linear]] = {
+    "PCA": _pca,
+    "IncrementalPCA": _pca,
+    "TruncatedSVD": lambda before, step: before.into(step.components_),
+    "StandardScaler": _divided_by_scale,
+    "RobustScaler": _divided_by_scale,
+    "MaxAbsScaler": _divided_by_scale,
+    "MinMaxScaler": _multiplied_by_scale,
+    "VarianceThreshold": _selected,
+    "SelectKBest": _selected,
+    "SelectPercentile": _selected,
+    "SelectFromModel": _selected,
+    "RFE": _selected,
+}
