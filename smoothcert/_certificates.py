@@ -236,8 +236,9 @@ class Certificates:
         except (ValueError, KeyError, OSError, EOFError) as error:
             if isinstance(error, FileNotFoundError):
                 raise
+            reason = "no arrays in it" if "pickle" in str(error) else error  # numpy would advise to load it unsafely
             raise ValueError(
-                f"path must be a file written by Certificates.save, got {str(path)!r} ({error})."
+                f"path must be a file written by Certificates.save, got {str(path)!r} ({reason})."
             ) from error
         if about.get("format") != FORMAT:
             raise ValueError(

@@ -173,6 +173,8 @@ class Journal(Ledger):
             self.flush()
         finally:
             self._close()
+        if error is not None and self.grown:
+            error.add_note(f"What was counted is kept: call certify again with journal={str(self.path)!r} to continue.")
         if isinstance(error, BrokenExecutor):
             raise RuntimeError(
                 f"A worker process died: {str(error).splitlines()[0]} Nothing that was counted before is lost: "

@@ -47,6 +47,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         it is. It is given plain arrays, so steps inside it choose columns by number, not by name.
     sigma : float, default=0.25
         Standard deviation of the noise, in the units of `X`. Larger noise certifies further and classifies worse.
+        It may be changed after `fit`: votes then have the new noise, and the base stays trained for the old one.
     certifier : certifier, default=None
         What proves the radii, for example `DipoleCertifier()`. None means `DirectionalCertifier()`.
     n_augment : int, default=10

@@ -212,8 +212,9 @@ def test_generators_that_draw_another_seed_are_refused(tmp_path):
 def test_seconds_add_up(tmp_path):
     path = tmp_path / "run.sqlite"
     Stubborn.calls_left = 30
-    with pytest.raises(StoppedError):
+    with pytest.raises(StoppedError) as stopped:
         smoothed().certify(INPUTS, journal=path)
+    assert f"call certify again with journal={str(path)!r}" in stopped.value.__notes__[0]
     Stubborn.calls_left = 10**9
     before = read_journal(path).provenance["seconds"]
     whole = smoothed().certify(INPUTS, journal=path).provenance["seconds"]

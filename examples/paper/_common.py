@@ -200,8 +200,11 @@ def draw_gains(panels, title, out, name):
     """One histogram for each panel (title, true labels, baseline, certificates); picture and table."""
     columns = min(len(panels), 2 if len(panels) <= 4 else 3)
     rows = -(-len(panels) // columns)
+    # Counts are compared by eye where there are about as many inputs; a published log may have many more.
+    sizes = [len(y) for _, y, _, _ in panels]
+    alike = max(sizes) < 2 * min(sizes)
     figure, axes = plt.subplots(
-        rows, columns, figsize=(5.6 * columns, 3.6 * rows), layout="constrained", squeeze=False, sharey=True
+        rows, columns, figsize=(5.6 * columns, 3.6 * rows), layout="constrained", squeeze=False, sharey=alike
     )
     table = {}
     for ax, (label, y, baseline, certificates) in zip(axes.flat, panels, strict=False):

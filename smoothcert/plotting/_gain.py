@@ -98,6 +98,9 @@ class CertificateGainDisplay(Display):
     ) -> CertificateGainDisplay:
         """Certify twice and compare.
 
+        Both times noise is drawn, so changes contain the chance of the votes, several percent at a few thousand
+        samples: a certificate compared with itself under another seed shows how much.
+
         Parameters
         ----------
         estimator : fitted estimator
