@@ -198,6 +198,7 @@ def directional_against_samples(make, sizes, trained=True, n_inputs=8, repeats=5
     X = np.resize(X[measured], (n_inputs, *X.shape[1:]))
     block = best_block(module, X[0], min(sizes))
     for n_samples in sizes:
+        repeats = max(1, min(repeats, 10**6 // n_samples))
         model.set_params(certifier=DirectionalCertifier(n_samples))
         rounds = [
             seconds(lambda n=n_samples: [hand_written_loop(module, x, n, block) for x in X]) / seconds(model.certify, X)
