@@ -368,8 +368,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 else "Add parentheses."
             )
             raise TypeError(f"estimator must be an instance, got the class {self.estimator.__name__}. {cure}")
-        base = getattr(self.estimator, "estimator", None) if isinstance(self.estimator, FrozenEstimator) else None
-        base = self.estimator if base is None else base
+        base = self.estimator.estimator if isinstance(self.estimator, FrozenEstimator) else self.estimator
         if not hasattr(base, "fit") or not hasattr(base, "predict") or is_regressor(base) or is_clusterer(base):
             if callable(getattr(base, "forward", None)):
                 raise TypeError(

@@ -16,6 +16,9 @@ from ._validation import FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
 
+_ROUNDINGS = 4.0
+"""More than there are in an entry times a factor that is itself a rounded quotient or root."""
+
 
 def largest_stretch(steps: Sequence[Any]) -> float | None:
     """By how much fitted transformers, one after the other, can stretch a distance at most; None if not known."""
@@ -50,24 +53,27 @@ def _single(steps: Sequence[Any]) -> Iterator[Any]:
 class _Linear:
     """Some of the features, each times a number, then a matrix, if there is one.
 
-    `error` limits how far the matrix, as it was computed, may be from the true one, as a spectral norm.
+    `error` limits how far the matrix, as it was computed, may be from the true one, as a spectral norm; `roundings`
+    counts those in the factors.
     """
 
     def __init__(self, n_features: int) -> None:
         self.factors: FloatArray = np.ones(n_features)
+        self.roundings = 0.0
         self.matrix: FloatArray | None = None
         self.error = 0.0
-        self.n_roundings = 0
 
     def times(self, factors: FloatArray) -> _Linear:
         """Each output times a number."""
         factors = np.asarray(factors, dtype=np.float64)
+        if np.all(factors == 1.0):
+            return self
         if self.matrix is None:
             self.factors = self.factors * factors
+            self.roundings += _ROUNDINGS
         else:
             self.matrix = factors[:, None] * self.matrix
-            self.error *= float(np.max(np.abs(factors)))
-        self.n_roundings += 2  # the factors themselves may be rounded quotients
+            self.error = self.error * float(np.max(np.abs(factors))) + _rounding(self.matrix, _ROUNDINGS)
         return self
 
     def only(self, chosen: FloatArray) -> _Linear:
@@ -83,7 +89,7 @@ class _Linear:
         matrix = np.asarray(matrix, dtype=np.float64)
         if self.matrix is None:
             self.matrix = matrix * self.factors
-            self.n_roundings += 1
+            self.error = _rounding(self.matrix, self.roundings + _ROUNDINGS)
         else:
             # A sum of n products is off by n roundings of the sum of their sizes.
             sizes = float(np.linalg.norm(matrix) * np.linalg.norm(self.matrix))
@@ -94,9 +100,13 @@ class _Linear:
     def norm(self) -> float:
         """Largest stretch, not below the true one."""
         if self.matrix is None:
-            largest = float(np.max(np.abs(self.factors), initial=0.0))
-            return largest if np.all(self.factors == 1.0) else largest * (1.0 + (self.n_roundings + 1) * _EPS)
-        return (_spectral_norm(self.matrix) + self.error) * (1.0 + (self.n_roundings + 1) * _EPS)
+            return float(np.max(np.abs(self.factors), initial=0.0)) * (1.0 + self.roundings * _EPS)
+        return (_spectral_norm(self.matrix) + self.error) * (1.0 + _ROUNDINGS * _EPS)
+
+
+def _rounding(matrix: FloatArray, roundings: float) -> float:
+    """Spectral norm of that many roundings of each entry, which may all point the same way."""
+    return roundings * _EPS * float(np.linalg.norm(matrix))
 
 
 def _spectral_norm(matrix: FloatArray) -> float:
