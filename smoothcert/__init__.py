@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from . import bounds, confidence, datasets, metrics, plotting, tallies, worst_case
 from ._certificates import Certificates
-from ._journal_view import read_journal
+from ._journal._reader import read_journal
+from ._pipelines import certify
 from ._smoothed import SmoothedClassifier
-from ._walk import certify
 from .certifiers import (
     DipoleCertifier,
     DirectionalCertifier,

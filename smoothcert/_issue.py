@@ -12,7 +12,7 @@ from ._certificates import Certificates
 from .tallies import IntArray, Tally
 
 
-def unit_of_radius(sigma: float, dtype: Any) -> float:
+def effective_sigma(sigma: float, dtype: Any) -> float:
     """What to multiply radii with: the noise is scaled in the precision of the data, where sigma may round down."""
     with np.errstate(over="ignore"):
         applied = float(np.dtype(dtype).type(sigma))
@@ -24,7 +24,7 @@ def unit_of_radius(sigma: float, dtype: Any) -> float:
     return min(sigma, applied)
 
 
-def issue(
+def build_certificates(
     certifier: Any,
     candidate: IntArray,
     tally: Tally,
@@ -37,5 +37,5 @@ def issue(
     inference = certifier.certify_tally(tally)
     # One rounding in the product, one step back.
     radius = np.where(inference.radius > 0.0, np.nextafter(inference.radius * unit, 0.0), 0.0)
-    counts = tally.counts_by_name()
+    counts = tally.summary()
     return Certificates(classes[candidate], radius, radius == 0.0, inference.limits, counts, provenance, space)

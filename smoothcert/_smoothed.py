@@ -20,16 +20,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ._certificates import Certificates
-from ._issue import issue, unit_of_radius
-from ._journal import Journal, Placed, describe_run
-from ._ledger import Ledger
-from ._noise import VOTE, entropy_of, row_key
-from ._progress import progress_bar
-from ._sampling import Sampler, sample_evidence, votes_of_rows
-from ._schedule import Schedule
-from ._sharing import shared
+from ._engine._evidence import EvidenceStore
+from ._engine._progress import progress_bar
+from ._engine._sampler import Sampler, sample_evidence, votes_of_rows
+from ._issue import build_certificates, effective_sigma
+from ._journal._writer import Journal, Placed, describe_run
+from ._models._sklearn import is_neural, voter_for
+from ._noise._seeds import VOTE, hash_row, seed_from
+from ._parallel._broadcast import broadcast
+from ._parallel._executor import Executor
 from ._validation import FloatArray, check_choice
-from ._voting import is_neural, voter_for
 from .certifiers import BaseCertifier, DirectionalCertifier
 from .tallies import IntArray
 from .training._augmentation import fit_in_passes, fit_on_replicas
@@ -167,7 +167,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             X = self._for_net(X)
         self.classes_ = labels
         if frozen and neural:
-            from .training._neural import classes_of_frozen
+            from .training._skorch import classes_of_frozen
 
             self.classes_ = classes_of_frozen(self.estimator.estimator, X, y)
         elif frozen:
@@ -187,11 +187,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self._input_shape = X.shape[1:]
         routed = self._routed(fit_params)
         estimator = clone(self.estimator)
-        entropy = entropy_of(self.random_state)
+        entropy = seed_from(self.random_state)
         if frozen:
             self.estimator_ = estimator
         elif neural:
-            from .training._neural import fit_with_noise
+            from .training._skorch import fit_with_noise
 
             index = np.searchsorted(labels, y)
             seed, seeded = entropy % 2**63, self.random_state is not None
@@ -269,9 +269,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         _warn_of_few_samples(certifier)
         started = time.perf_counter()
         sigma, keys = float(self.sigma), self._keys(X)
-        unit = unit_of_radius(sigma, X.dtype)
+        unit = effective_sigma(sigma, X.dtype)
         voter = voter_for(self.estimator_, self.classes_)
-        entropy = entropy_of(self.random_state)
+        entropy = seed_from(self.random_state)
         from . import __version__
 
         provenance = {
@@ -284,7 +284,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             "version": __version__,
         }
         total = len(X) * (certifier.n_selection + certifier.n_samples)
-        book: AbstractContextManager[Ledger] = nullcontext(Ledger(entropy))
+        evidence: AbstractContextManager[EvidenceStore] = nullcontext(EvidenceStore(entropy))
         if journal is not None:
             journal, space = journal if isinstance(journal, Placed) else (journal, "input")
             seeded = self.random_state is not None
@@ -303,33 +303,33 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 provenance,
                 unit,
             )
-            book = Journal(journal, run)
-        with book as ledger:
+            evidence = Journal(journal, run)
+        with evidence as ledger:
             sampler = Sampler(voter, sigma, ledger.seed, self.batch_size)
-            with progress_bar(self.verbose, total, "certify") as advance, shared(sampler, self.n_jobs) as at_hand:
-                schedule = Schedule(self.n_jobs, advance)
-                candidate, tally = sample_evidence(at_hand, schedule, certifier, X, keys, self.classes_, ledger)
+            with progress_bar(self.verbose, total, "certify") as advance, broadcast(sampler, self.n_jobs) as at_hand:
+                executor = Executor(self.n_jobs, advance)
+                candidate, tally = sample_evidence(at_hand, executor, certifier, X, keys, self.classes_, ledger)
         spent = time.perf_counter() - started if ledger.grown else 0.0
         provenance |= {"seed": ledger.seed, "seconds": ledger.seconds + spent}
-        return issue(certifier, candidate, tally, unit, self.classes_, provenance)
+        return build_certificates(certifier, candidate, tally, unit, self.classes_, provenance)
 
     def _votes(self, X: Any) -> IntArray:
         X = self._ready(X)
         total = len(X) * self.n_votes
         with (
             progress_bar(self.verbose, total, "predict") as advance,
-            shared(self._sampler(), self.n_jobs) as at_hand,
+            broadcast(self._sampler(), self.n_jobs) as at_hand,
         ):
-            schedule = Schedule(self.n_jobs, advance)
-            return votes_of_rows(at_hand, schedule, X, self._keys(X), VOTE, self.n_votes, len(self.classes_))
+            executor = Executor(self.n_jobs, advance)
+            return votes_of_rows(at_hand, executor, X, self._keys(X), VOTE, self.n_votes, len(self.classes_))
 
     def _sampler(self) -> Sampler:
         return Sampler(
-            voter_for(self.estimator_, self.classes_), float(self.sigma), entropy_of(self.random_state), self.batch_size
+            voter_for(self.estimator_, self.classes_), float(self.sigma), seed_from(self.random_state), self.batch_size
         )
 
     def _keys(self, X: FloatArray) -> list[int]:
-        return [row_key(row) for row in X]
+        return [hash_row(row) for row in X]
 
     def _certifier(self) -> BaseCertifier:
         return DirectionalCertifier() if self.certifier is None else self.certifier

@@ -11,9 +11,9 @@ from hoeffding_certifier import HoeffdingCertifier
 from sklearn.base import clone
 
 import smoothcert
-from smoothcert.bounds._directional_integral import bin_masses
+from smoothcert.bounds._directional._integral import bin_masses
 from smoothcert.certifiers import BaseCertifier
-from smoothcert.certifiers._directional_plan import plan_from_pilot
+from smoothcert.certifiers._directional._plan import plan_from_pilot
 from smoothcert.tallies import DirectionalPlan, DirectionalTally, GradientTally, PairTally, VoteTally
 
 # Values of the parameters that choose a mode. Those of a certifier not listed here are left at their defaults.

@@ -52,7 +52,7 @@ def test_backends_that_return_lists_work_in_rounds(tmp_path, monkeypatch):
     monkeypatch.setattr("smoothcert._sampling._UNIT_SECONDS", 1e-6)
     clf = long_runs.model()
     reference = clf.certify(INPUTS)
-    from smoothcert._journal import Journal
+    from smoothcert._journal._writer import Journal
 
     add, shares = Journal.add, []
 

@@ -24,9 +24,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from smoothcert import DipoleCertifier, FirstOrderCertifier, SmoothedClassifier, certify, read_journal
-from smoothcert._journal import Journal
-from smoothcert._ledger import Ledger, cut, draws_in, gaps, with_span
-from smoothcert._payload import pack_tally, unpack_tally
+from smoothcert._engine._evidence import EvidenceStore, add_span, count_draws, missing_spans, split_spans
+from smoothcert._journal._serialisation import pack_tally, unpack_tally
+from smoothcert._journal._writer import Journal
 from smoothcert.certifiers import Pilot
 from smoothcert.tallies import VoteTally
 
@@ -66,18 +66,18 @@ def smoothed(certifier=None, **parameters):
 def test_spans_and_gaps_make_up_the_whole(order, n_done, length):
     done = ()
     for block in order[:n_done]:
-        done = with_span(done, (block, block + 1))
+        done = add_span(done, (block, block + 1))
     covered = [block for first, last in done for block in range(first, last)]
     assert covered == sorted(order[:n_done])
     assert all(a[1] < b[0] for a, b in itertools.pairwise(done))
-    rest = [span for _, span in cut({0: gaps(done, 12)}, lambda left: length)]
+    rest = [span for _, span in split_spans({0: missing_spans(done, 12)}, lambda left: length)]
     assert sorted(covered + [block for first, last in rest for block in range(first, last)]) == list(range(12))
     assert all(0 < last - first <= length for first, last in rest)
-    assert draws_in(done, 10, 115) + draws_in(rest, 10, 115) == 115
+    assert count_draws(done, 10, 115) + count_draws(rest, 10, 115) == 115
 
 
 def test_pieces_get_shorter_towards_the_end():
-    pieces = list(cut({4: [(0, 50)], 2: [(10, 20), (30, 70)]}, lambda left: max(2, left // 8)))
+    pieces = list(split_spans({4: [(0, 50)], 2: [(10, 20), (30, 70)]}, lambda left: max(2, left // 8)))
     assert sum(last - first for _, (first, last) in pieces) == 100
     lengths = [last - first for _, (first, last) in pieces]
     assert lengths == sorted(lengths, reverse=True)
@@ -88,8 +88,8 @@ def test_pieces_get_shorter_towards_the_end():
 
 def test_no_block_counts_twice():
     with pytest.raises(ValueError, match="got block 3 twice"):
-        with_span(((0, 4),), (3, 5))
-    ledger = Ledger()
+        add_span(((0, 4),), (3, 5))
+    ledger = EvidenceStore()
     ledger.add(3, 0, (0, 2), VoteTally([[5, 0]], 5))
     with pytest.raises(ValueError, match="twice"):
         ledger.add(3, 0, (1, 2), VoteTally([[5, 0]], 5))
@@ -282,7 +282,7 @@ def test_models_are_recognised_across_processes(tmp_path):
         "from sklearn.neighbors import KNeighborsClassifier\n"
         "from sklearn.pipeline import make_pipeline\n"
         "from sklearn.preprocessing import FunctionTransformer\n"
-        "from smoothcert._fingerprint import fingerprint\n"
+        "from smoothcert._journal._fingerprints import fingerprint\n"
         "X, y = load_iris(return_X_y=True)\n"
         "factor = 2.0\n"
         "bases = [RandomForestClassifier(3, random_state=0), KNeighborsClassifier(),\n"
@@ -309,7 +309,7 @@ def test_voting_does_not_change_a_fingerprint():
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.neighbors import KNeighborsClassifier
 
-    from smoothcert._fingerprint import fingerprint
+    from smoothcert._journal._fingerprints import fingerprint
 
     for base in (KNeighborsClassifier(), HistGradientBoostingClassifier(max_iter=2), DecisionTreeClassifier()):
         base.fit(X, Y)

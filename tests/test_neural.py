@@ -289,13 +289,13 @@ def test_logits_under_the_default_criterion_are_warned_of():
 
 
 def test_other_devices_are_asked_for_their_own_noise():
-    from smoothcert._neural import TorchArrays
+    from smoothcert._models._skorch import TorchArrays
 
     arrays = TorchArrays("meta")
     room = arrays.empty(4, arrays.row(np.zeros((2, 3))))
     assert room.device.type == "meta"
     assert room.shape == (4, 6)
-    assert arrays.rows_at_once(49) > TorchArrays("cpu").rows_at_once(49)
+    assert arrays.default_batch_size(49) > TorchArrays("cpu").default_batch_size(49)
 
 
 class ShapeSetter(Callback):
@@ -354,8 +354,8 @@ def test_compiled_nets_train_with_the_same_noise_and_certify_alike():
 
 
 def test_no_two_blocks_of_an_input_share_their_noise():
-    from smoothcert._neural import _number
-    from smoothcert._noise import Seed
+    from smoothcert._models._skorch import _number
+    from smoothcert._noise._seeds import Seed
 
     def beginning(number):
         return torch.empty(20).normal_(generator=torch.Generator().manual_seed(number))
@@ -373,8 +373,8 @@ def test_no_two_blocks_of_an_input_share_their_noise():
 
 
 def test_seeds_of_torch_look_random():
-    from smoothcert._neural import _number
-    from smoothcert._noise import Seed
+    from smoothcert._models._skorch import _number
+    from smoothcert._noise._seeds import Seed
 
     bits = np.array([[_number(Seed(1, 3, 9, block)) >> bit & 1 for bit in range(32)] for block in range(20_000)])
     # Each bit, and each pair of bits, is balanced; five and a half standard deviations, 528 tests, 1e-5 of false alarm.

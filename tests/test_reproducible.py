@@ -18,7 +18,7 @@ from smoothcert import (
     SmoothedClassifier,
     _sampling,
 )
-from smoothcert._noise import ESTIMATION, SELECTION, NumpyArrays, Seed, block_rows, row_key
+from smoothcert._noise._seeds import ESTIMATION, SELECTION, NumpyArrays, Seed, block_size, hash_row
 
 X, Y = load_iris(return_X_y=True)
 INPUTS = X[::25]
@@ -125,14 +125,14 @@ def test_noise_is_standard_normal():
 
 def test_row_keys_stand_for_content():
     row = np.array([1.0, 0.0, 2.5])
-    assert row_key(row) == row_key(row.astype(np.float32)) == row_key(np.array([1.0, -0.0, 2.5]))
-    assert row_key(row) == row_key(np.stack([row, row], axis=1)[:, 0])
-    assert row_key(row) != row_key(np.array([1.0, 0.0, 2.6]))
-    assert row_key(np.zeros((2, 3))) != row_key(np.zeros((3, 2)))
+    assert hash_row(row) == hash_row(row.astype(np.float32)) == hash_row(np.array([1.0, -0.0, 2.5]))
+    assert hash_row(row) == hash_row(np.stack([row, row], axis=1)[:, 0])
+    assert hash_row(row) != hash_row(np.array([1.0, 0.0, 2.6]))
+    assert hash_row(np.zeros((2, 3))) != hash_row(np.zeros((3, 2)))
 
 
 def test_blocks_depend_on_the_number_of_features_only():
-    assert [block_rows(d) for d in (1, 64, 512, 784, 3072, 150_528)] == [2048, 2048, 2048, 1024, 256, 128]
+    assert [block_size(d) for d in (1, 64, 512, 784, 3072, 150_528)] == [2048, 2048, 2048, 1024, 256, 128]
 
 
 def test_rows_fail_independently():

@@ -15,8 +15,8 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 
 from smoothcert import Certificates, FirstOrderCertifier, SecondOrderCertifier, SmoothedClassifier, certify
 from smoothcert._certificates import round_digits
-from smoothcert._issue import issue, unit_of_radius
-from smoothcert._stretch import largest_stretch
+from smoothcert._issue import build_certificates, effective_sigma
+from smoothcert._lipschitz import lipschitz_bound
 from smoothcert.tallies import VoteTally
 
 X, Y = load_iris(return_X_y=True)
@@ -75,8 +75,8 @@ def test_units_of_the_input(hits, sigma, dtype):
     """Never beyond the radius in units of sigma times the noise that was really added."""
     certifier, tally = FirstOrderCertifier(), VoteTally([[hits, 1000 - hits]], 1000, [0])
     exact = Fraction(float(certifier.certify_tally(tally).radius[0]))
-    unit = unit_of_radius(sigma, dtype)
-    found = issue(certifier, np.array([0]), tally, unit, np.array([0, 1]), {}).radius[0]
+    unit = effective_sigma(sigma, dtype)
+    found = build_certificates(certifier, np.array([0]), tally, unit, np.array([0, 1]), {}).radius[0]
     assert Fraction(float(found)) <= exact * Fraction(sigma)
     assert Fraction(float(found)) <= exact * Fraction(float(dtype(sigma)))
     assert float(found) >= float(exact) * sigma * (1 - 1e-6)
@@ -95,10 +95,10 @@ def test_single_precision_never_promises_more():
 
 def test_what_rounds_to_nothing_is_an_abstention():
     tally = VoteTally([[1000, 0]], 1000, [0])
-    certificates = issue(FirstOrderCertifier(), np.array([0]), tally, 5e-324, np.array([0, 1]), {})
+    certificates = build_certificates(FirstOrderCertifier(), np.array([0]), tally, 5e-324, np.array([0, 1]), {})
     assert certificates.radius[0] < 3e-323
     assert certificates.abstained[0] == (certificates.radius[0] == 0)
-    nothing = issue(FirstOrderCertifier(), np.array([0]), tally, 0.0, np.array([0, 1]), {})
+    nothing = build_certificates(FirstOrderCertifier(), np.array([0]), tally, 0.0, np.array([0, 1]), {})
     assert nothing.radius[0] == 0
     assert nothing.abstained[0]
 
@@ -136,8 +136,8 @@ def test_principal_components_stretch_no_more_than_said(whiten, dtype):
                 for j in range(4):
                     rows[i, j] /= mpmath.sqrt(mpmath.mpf(float(pca.explained_variance_[i])))
         exact = max(mpmath.svd_r(rows, compute_uv=False))
-        assert mpmath.mpf(largest_stretch([pca])) >= exact
-        assert mpmath.mpf(largest_stretch([pca])) <= exact * (1 + mpmath.mpf(10) ** -12)
+        assert mpmath.mpf(lipschitz_bound([pca])) >= exact
+        assert mpmath.mpf(lipschitz_bound([pca])) <= exact * (1 + mpmath.mpf(10) ** -12)
 
 
 def test_steps_that_do_nothing_change_nothing():

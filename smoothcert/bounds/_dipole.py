@@ -54,7 +54,7 @@ def dipole_lower_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> F
         r=check_radius("r", r),
     )
     both, one_sided = check_pair_probabilities(both, one_sided)
-    return round_down(apply_flat(_kept, both, one_sided, r))
+    return round_down(apply_flat(_lower_bound, both, one_sided, r))
 
 
 def dipole_upper_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> FloatArray:
@@ -85,7 +85,7 @@ def dipole_upper_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> F
         r=check_radius("r", r),
     )
     both, one_sided = check_pair_probabilities(both, one_sided)
-    return np.minimum(round_up(apply_flat(_reached, both, one_sided, r)), 1.0)
+    return np.minimum(round_up(apply_flat(_upper_bound, both, one_sided, r)), 1.0)
 
 
 def dipole_radius(both: ArrayLike, one_sided: ArrayLike) -> FloatArray:
@@ -144,7 +144,7 @@ def _loss(half_width: FloatArray, edge: FloatArray, r: FloatArray) -> FloatArray
     return loss + beyond
 
 
-def _kept(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
+def _lower_bound(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
     kept = (both == 1.0).astype(np.float64)
     todo = both < 1.0
     both, one_sided, r = both[todo], one_sided[todo], r[todo]
@@ -156,7 +156,7 @@ def _kept(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
     return kept
 
 
-def _reached(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
+def _upper_bound(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
     """One minus what the complement keeps, written with the masses outside its slab so that small ones stay exact."""
     hit = np.minimum(both + 2.0 * one_sided, 1.0)
     reached = np.zeros_like(hit)

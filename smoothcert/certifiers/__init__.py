@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._base import BaseCertifier, Inference, Pilot
 from ._dipole import DipoleCertifier
-from ._directional import DirectionalCertifier
+from ._directional._certifier import DirectionalCertifier
 from ._first_order import FirstOrderCertifier
 from ._second_order import SecondOrderCertifier
 from ._second_order_dipole import SecondOrderDipoleCertifier

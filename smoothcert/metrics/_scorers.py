@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._certificates import Certificates
-from .._walk import certify
+from .._pipelines import certify
 from ._scores import abstention_rate, average_certified_radius, certified_accuracy_score
 
 _NAMED = {

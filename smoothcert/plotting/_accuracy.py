@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._certificates import Certificates
+from .._pipelines import certify
 from .._validation import FloatArray
-from .._walk import certify
 from ..certifiers import BaseCertifier
 from ..metrics import abstention_rate, certified_accuracy_curve
 from ._common import Display, certifier_name, certify_with, named

@@ -12,8 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._certificates import Certificates
+from .._pipelines import certify
 from .._smoothed import SmoothedClassifier
-from .._walk import certify
 from ..certifiers import BaseCertifier, FirstOrderCertifier
 
 

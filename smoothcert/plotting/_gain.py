@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._certificates import Certificates
+from .._pipelines import certify
 from .._validation import FloatArray, check_choice
-from .._walk import certify
 from ..certifiers import BaseCertifier
 from ..metrics import PAPER_EDGES, certificate_gain, gain_histogram
 from ..metrics._scores import _certified_right

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._certificates import Certificates
+from .._pipelines import certify
 from .._validation import FloatArray, as_float_array
-from .._walk import certify
 from ..certifiers import BaseCertifier
 from ._common import Display, baseline_for, certify_with
 

@@ -12,16 +12,16 @@ from ._base import IntArray as IntArray
 from ._base import Tally
 from ._directional import DirectionalPlan, DirectionalTally
 from ._gradients import GradientTally
+from ._input_gradients import InputGradientTally
 from ._pairs import PairTally
-from ._slopes import SlopeTally
 from ._votes import VoteTally
 
 __all__ = [
     "DirectionalPlan",
     "DirectionalTally",
     "GradientTally",
+    "InputGradientTally",
     "PairTally",
-    "SlopeTally",
     "Tally",
     "VoteTally",
 ]

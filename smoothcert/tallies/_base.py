@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from .._validation import FloatArray, as_float_array, check_counts
 
 IntArray = NDArray[np.int64]
-AnyRows = TypeVar("AnyRows", bound="Rows")
+AnyRows = TypeVar("AnyRows", bound="RowArrays")
 AnyTally = TypeVar("AnyTally", bound="Tally")
 
 
 @dataclass(eq=False)
-class Rows:
+class RowArrays:
     """Arrays with one entry for each input along their leading axis, and settings that all inputs share."""
 
     def __len__(self) -> int:
@@ -37,23 +37,23 @@ class Rows:
         for f in fields(parts[0]):
             values = [getattr(part, f.name) for part in parts]
             if _by_row(values[0]):
-                join = type(values[0]).concatenate if isinstance(values[0], Rows) else np.concatenate
+                join = type(values[0]).concatenate if isinstance(values[0], RowArrays) else np.concatenate
                 joined[f.name] = join(values)
         return replace(parts[0], **joined)
 
 
 def _by_row(value: Any) -> bool:
-    return isinstance(value, Rows) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return isinstance(value, RowArrays) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 @dataclass(eq=False)
-class Tally(Rows):
+class Tally(RowArrays):
     """What all tallies share: merging, field by field."""
 
     _additive: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def uses_noise(self) -> bool:
+    def needs_noise(self) -> bool:
         """Whether `update` looks at the noise."""
         return False
 
@@ -61,18 +61,18 @@ class Tally(Rows):
         """Add the votes on noisy copies of the inputs."""
         raise NotImplementedError
 
-    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+    def summary(self) -> dict[str, NDArray[Any]]:
         """The plain numbers of the evidence, for a report."""
         raise NotImplementedError
 
-    def _same(self, other: Any) -> dict[str, Any]:
+    def _merge_key(self, other: Any) -> dict[str, Any]:
         """What two tallies must have in common to be merged."""
         return {"kind": type(self).__name__, "rows": len(self)}
 
     def merge(self: AnyTally, other: AnyTally) -> AnyTally:
         """Evidence of both, as a new tally. Counts add exactly, sums in float64."""
-        mine = self._same(other)
-        theirs = other._same(self) if isinstance(other, Tally) else {"kind": type(other).__name__}
+        mine = self._merge_key(other)
+        theirs = other._merge_key(self) if isinstance(other, Tally) else {"kind": type(other).__name__}
         for what, value in mine.items():
             if not np.array_equal(np.asarray(value), np.asarray(theirs.get(what))):
                 raise ValueError(
@@ -83,7 +83,7 @@ class Tally(Rows):
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in kept})
 
 
-def rows_of_counts(name: str, value: Any, rows: int) -> IntArray:
+def as_row_counts(name: str, value: Any, rows: int) -> IntArray:
     counts = check_counts(name, value).astype(np.int64)
     if counts.ndim > 1 or (counts.ndim == 1 and len(counts) != rows):
         raise ValueError(
@@ -92,7 +92,7 @@ def rows_of_counts(name: str, value: Any, rows: int) -> IntArray:
     return np.array(np.broadcast_to(counts, (rows,)))
 
 
-def spread(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
+def broadcast_to_rows(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
     """One number for each place, or one for all."""
     found = as_float_array(name, value)
     if found.shape not in ((), shape):
@@ -100,7 +100,7 @@ def spread(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
     return np.array(np.broadcast_to(found, shape))
 
 
-def require(holds: NDArray[np.bool_], rule: str, left: IntArray, right: IntArray) -> None:
+def check_rows(holds: NDArray[np.bool_], rule: str, left: IntArray, right: IntArray) -> None:
     if not np.all(holds):
         at = int(np.argmin(holds))
         raise ValueError(
@@ -108,7 +108,7 @@ def require(holds: NDArray[np.bool_], rule: str, left: IntArray, right: IntArray
         )
 
 
-def finite(name: str, value: FloatArray) -> FloatArray:
+def check_finite(name: str, value: FloatArray) -> FloatArray:
     if not np.all(np.isfinite(value)):
         raise ValueError(f"{name} must be finite, got {value[~np.isfinite(value)][0]}. A sum of noise never overflows.")
     return value

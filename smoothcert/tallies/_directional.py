@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray
-from ._base import IntArray, Rows, Tally, finite, require, rows_of_counts
+from ._base import IntArray, RowArrays, Tally, as_row_counts, check_finite, check_rows
 from ._sums import directional_sums
 
 _STRATA = 8
@@ -31,7 +31,7 @@ def _strata(edges: tuple[float, ...], n_strata: int) -> IntArray:
 
 
 @dataclass(eq=False)
-class DirectionalPlan(Rows):
+class DirectionalPlan(RowArrays):
     """What a pilot decides before the estimation begins.
 
     Attributes
@@ -149,22 +149,22 @@ class DirectionalTally(Tally):
 
     def __post_init__(self) -> None:
         rows, bins = len(self.plan), len(self.plan.edges) + 1
-        self.hits = rows_of_counts("hits", self.hits, rows)
-        self.n = rows_of_counts("n", self.n, rows)
-        require(self.hits <= self.n, "hits must be at most n", self.hits, self.n)
+        self.hits = as_row_counts("hits", self.hits, rows)
+        self.n = as_row_counts("n", self.n, rows)
+        check_rows(self.hits <= self.n, "hits must be at most n", self.hits, self.n)
         for name in ("bin_hits", "bin_trials"):
             if np.shape(getattr(self, name)) != (rows, bins):
                 raise ValueError(f"{name} must have shape {(rows, bins)}, got {np.shape(getattr(self, name))}.")
         within = np.all((self.bin_hits >= 0) & (self.bin_hits <= self.bin_trials), axis=1)
         totals = self.bin_hits.sum(axis=1), self.bin_trials.sum(axis=1)
-        require(within, "bin_hits must be at most bin_trials", *totals)
+        check_rows(within, "bin_hits must be at most bin_trials", *totals)
         strata = self.plan.n_strata
         for name, shape in (("grad_sum", (rows, strata, self.n_features)), ("grad_sq", (rows, strata))):
             if np.shape(getattr(self, name)) != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}.")
-            finite(name, getattr(self, name))
+            check_finite(name, getattr(self, name))
         if self.candidate is not None:
-            self.candidate = rows_of_counts("candidate", self.candidate, rows)
+            self.candidate = as_row_counts("candidate", self.candidate, rows)
 
     @classmethod
     def empty(cls, plan: DirectionalPlan, candidate: ArrayLike | None = None) -> DirectionalTally:
@@ -178,7 +178,7 @@ class DirectionalTally(Tally):
     def __len__(self) -> int:
         return len(self.n)
 
-    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+    def summary(self) -> dict[str, NDArray[Any]]:
         plan = self.plan
         return {
             "hits": self.hits,
@@ -190,10 +190,10 @@ class DirectionalTally(Tally):
             "bin_trials": self.bin_trials,
         }
 
-    def _same(self, other: Any) -> dict[str, Any]:
+    def _merge_key(self, other: Any) -> dict[str, Any]:
         plan = self.plan
         same = {"edges": plan.edges, "direction": plan.direction, "multipliers": plan.multipliers}
-        return {**super()._same(other), **same, "candidate": self.candidate}
+        return {**super()._merge_key(other), **same, "candidate": self.candidate}
 
     @property
     def n_features(self) -> int:
@@ -212,7 +212,7 @@ class DirectionalTally(Tally):
         return whole - np.sum(np.square(weights) * self.grad_sq[:, None], axis=-1)
 
     @property
-    def uses_noise(self) -> bool:
+    def needs_noise(self) -> bool:
         return bool(np.any(self.plan.measured))
 
     def update(self, noise: Any, votes: ArrayLike) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray, as_float_array, check_counts
-from ._base import IntArray, Tally, finite, require, rows_of_counts, spread
+from ._base import IntArray, Tally, as_row_counts, broadcast_to_rows, check_finite, check_rows
 from ._sums import gradient_sums, norm_sq_of
 
 
@@ -60,18 +60,18 @@ class GradientTally(Tally):
         if hits.ndim > 2:
             raise ValueError(f"hits must have shape (n_rows,) or (n_rows, n_classes), got {hits.shape}.")
         self.hits = hits
-        self.n = rows_of_counts("n", self.n, len(hits))
+        self.n = as_row_counts("n", self.n, len(hits))
         total = hits.sum(axis=1) if hits.ndim == 2 else hits
-        require(total <= self.n, "hits must be at most n in every row", total, self.n)
+        check_rows(total <= self.n, "hits must be at most n in every row", total, self.n)
         self.grad_sum = as_float_array("grad_sum", self.grad_sum)
         if self.grad_sum.ndim != hits.ndim + 1 or self.grad_sum.shape[:-1] != hits.shape or self.grad_sum.shape[-1] < 1:
             raise ValueError(
                 f"grad_sum must have shape {(*hits.shape, 'n_features')} to go with hits, got {self.grad_sum.shape}."
             )
-        self.grad_sq = finite("grad_sq", spread("grad_sq", self.grad_sq, hits.shape))
-        finite("grad_sum", self.grad_sum)
+        self.grad_sq = check_finite("grad_sq", broadcast_to_rows("grad_sq", self.grad_sq, hits.shape))
+        check_finite("grad_sum", self.grad_sum)
         if self.candidate is not None:
-            self.candidate = rows_of_counts("candidate", self.candidate, len(hits))
+            self.candidate = as_row_counts("candidate", self.candidate, len(hits))
 
     @classmethod
     def empty(
@@ -104,7 +104,7 @@ class GradientTally(Tally):
     def __len__(self) -> int:
         return len(self.n)
 
-    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+    def summary(self) -> dict[str, NDArray[Any]]:
         if self.hits.ndim == 1:
             return {"hits": self.hits, "n": self.n, "norm_sq": self.norm_sq}
         own = (np.arange(len(self)), self._candidate())
@@ -115,11 +115,11 @@ class GradientTally(Tally):
             raise ValueError("candidate must name the class to certify, got None. Give one column for each row.")
         return self.candidate
 
-    def _same(self, other: Any) -> dict[str, Any]:
+    def _merge_key(self, other: Any) -> dict[str, Any]:
         shape = self.grad_sum.shape
         classes = shape[1] if self.hits.ndim == 2 else 1
         same = {"features": shape[-1], "classes": classes, "centre": self.centre, "candidate": self.candidate}
-        return {**super()._same(other), **same}
+        return {**super()._merge_key(other), **same}
 
     @property
     def n_features(self) -> int:
@@ -133,7 +133,7 @@ class GradientTally(Tally):
         return norm_sq_of(self.grad_sum, self.grad_sq, n)
 
     @property
-    def uses_noise(self) -> bool:
+    def needs_noise(self) -> bool:
         return True
 
     def update(self, noise: Any, votes: ArrayLike) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray, as_float_array, check_counts
-from ._base import IntArray, Tally, finite, require, rows_of_counts, spread
+from ._base import IntArray, Tally, as_row_counts, broadcast_to_rows, check_finite, check_rows
 from ._sums import gradient_sums, norm_sq_of
 
 
@@ -55,23 +55,23 @@ class PairTally(Tally):
         if self.both.ndim != 1:
             raise ValueError(f"both must have shape (n_rows,), got {self.both.shape}. Give one count for each input.")
         rows = len(self.both)
-        self.one = rows_of_counts("one", self.one, rows)
-        self.pairs = rows_of_counts("pairs", self.pairs, rows)
-        require(
+        self.one = as_row_counts("one", self.one, rows)
+        self.pairs = as_row_counts("pairs", self.pairs, rows)
+        check_rows(
             self.both + self.one <= self.pairs, "both + one must be at most pairs", self.both + self.one, self.pairs
         )
         if self.one_plus is not None:
-            self.one_plus = rows_of_counts("one_plus", self.one_plus, rows)
-            require(self.one_plus <= self.one, "one_plus must be at most one", self.one_plus, self.one)
+            self.one_plus = as_row_counts("one_plus", self.one_plus, rows)
+            check_rows(self.one_plus <= self.one, "one_plus must be at most one", self.one_plus, self.one)
         if (self.grad_sum is None) != (self.grad_sq is None):
             raise ValueError("grad_sum and grad_sq must be given together, got one of them. Give both or neither.")
         if self.grad_sum is not None:
-            self.grad_sum = finite("grad_sum", as_float_array("grad_sum", self.grad_sum))
+            self.grad_sum = check_finite("grad_sum", as_float_array("grad_sum", self.grad_sum))
             if self.grad_sum.ndim != 2 or len(self.grad_sum) != rows:
                 raise ValueError(f"grad_sum must have shape ({rows}, n_features), got {self.grad_sum.shape}.")
-            self.grad_sq = finite("grad_sq", spread("grad_sq", self.grad_sq, (rows,)))
+            self.grad_sq = check_finite("grad_sq", broadcast_to_rows("grad_sq", self.grad_sq, (rows,)))
         if self.candidate is not None:
-            self.candidate = rows_of_counts("candidate", self.candidate, rows)
+            self.candidate = as_row_counts("candidate", self.candidate, rows)
 
     @classmethod
     def empty(cls, n_rows: int, n_features: int | None = None, candidate: ArrayLike | None = None) -> PairTally:
@@ -83,16 +83,16 @@ class PairTally(Tally):
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+    def summary(self) -> dict[str, NDArray[Any]]:
         counts = {"both": self.both, "one": self.one, "pairs": self.pairs}
         if self.one_plus is not None:
             counts["one_plus"] = self.one_plus
         return counts if self.grad_sum is None else {**counts, "norm_sq": self.norm_sq}
 
-    def _same(self, other: Any) -> dict[str, Any]:
+    def _merge_key(self, other: Any) -> dict[str, Any]:
         features = None if self.grad_sum is None else self.grad_sum.shape[1]
         same = {"features": features, "orientation counts": self.one_plus is not None, "candidate": self.candidate}
-        return {**super()._same(other), **same}
+        return {**super()._merge_key(other), **same}
 
     @property
     def norm_sq(self) -> FloatArray:
@@ -105,7 +105,7 @@ class PairTally(Tally):
         return norm_sq_of(self.grad_sum, self.grad_sq, self.pairs)
 
     @property
-    def uses_noise(self) -> bool:
+    def needs_noise(self) -> bool:
         return self.grad_sum is not None
 
     def update(self, noise: Any, votes: ArrayLike) -> None:

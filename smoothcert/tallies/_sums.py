@@ -54,7 +54,7 @@ def _weighted_square(weight: FloatArray, noise: Any) -> Any:
     return squares @ lengths
 
 
-class AlongAndAcross(NamedTuple):
+class DirectionalSums(NamedTuple):
     """Counts in bins along a direction, and sums across it in strata of bins."""
 
     hits: IntArray
@@ -65,7 +65,7 @@ class AlongAndAcross(NamedTuple):
 
 def directional_sums(
     noise: Any, hit: NDArray[np.bool_], direction: FloatArray, edges: tuple[float, ...], strata: IntArray
-) -> AlongAndAcross:
+) -> DirectionalSums:
     """Hits and trials in bins along a direction; for each stratum of bins the sum of ``(hit - 1/2) noise`` across the
     direction, and of its squared length.
 
@@ -84,7 +84,7 @@ def directional_sums(
     across = total - (total @ direction)[:, None] * direction
     square = 0.25 * np.bincount(stratum, weights=lengths - np.square(along), minlength=n_strata)
     rounded = np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS
-    return AlongAndAcross(counts[:, 1], counts.sum(axis=1), round_sum(across), rounded)
+    return DirectionalSums(counts[:, 1], counts.sum(axis=1), round_sum(across), rounded)
 
 
 _TICKS = 2**11

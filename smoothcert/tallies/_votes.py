@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import check_counts
-from ._base import IntArray, Tally, require, rows_of_counts
+from ._base import IntArray, Tally, as_row_counts, check_rows
 
 
 @dataclass(eq=False)
@@ -47,12 +47,14 @@ class VoteTally(Tally):
                 f"counts must have shape (n_rows, n_classes), got {counts.shape}. Give one row for each input."
             )
         self.counts = counts
-        self.n = rows_of_counts("n", self.n, len(counts))
-        require(counts.sum(axis=1) <= self.n, "counts must sum to at most n in every row", counts.sum(axis=1), self.n)
+        self.n = as_row_counts("n", self.n, len(counts))
+        check_rows(
+            counts.sum(axis=1) <= self.n, "counts must sum to at most n in every row", counts.sum(axis=1), self.n
+        )
         if self.candidate is None and counts.shape[1] == 1:
             self.candidate = np.zeros(len(counts), dtype=np.int64)
         if self.candidate is not None:
-            self.candidate = rows_of_counts("candidate", self.candidate, len(counts))
+            self.candidate = as_row_counts("candidate", self.candidate, len(counts))
             if np.any(self.candidate >= counts.shape[1]):
                 raise ValueError(
                     f"candidate must be a column of counts, from 0 to {counts.shape[1] - 1}, "
@@ -67,11 +69,11 @@ class VoteTally(Tally):
     def __len__(self) -> int:
         return len(self.n)
 
-    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+    def summary(self) -> dict[str, NDArray[Any]]:
         return {"hits": self.hits, "n": self.n, "votes": self.counts}
 
-    def _same(self, other: Any) -> dict[str, Any]:
-        return {**super()._same(other), "classes": self.counts.shape[1], "candidate": self.candidate}
+    def _merge_key(self, other: Any) -> dict[str, Any]:
+        return {**super()._merge_key(other), "classes": self.counts.shape[1], "candidate": self.candidate}
 
     @property
     def hits(self) -> IntArray:

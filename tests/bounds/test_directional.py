@@ -15,8 +15,8 @@ from scipy.optimize import brentq, linprog, minimize_scalar
 from scipy.special import ndtr
 
 from smoothcert.bounds import directional_lower_bound, directional_radius, second_order_lower_bound
-from smoothcert.bounds._directional_dual import Multipliers, best_multipliers, dual_value, integral_value
-from smoothcert.bounds._directional_integral import bin_masses, chord_ends, inner_integral
+from smoothcert.bounds._directional._dual import Multipliers, best_multipliers, dual_value, integral_value
+from smoothcert.bounds._directional._integral import bin_masses, chord_ends, inner_integral
 
 EDGES = np.linspace(-4.0, 4.0, 161)
 EACH_SHAPE = pytest.mark.parametrize("name", SHAPES)

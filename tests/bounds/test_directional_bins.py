@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from smoothcert.bounds._directional_bins import Bins, solve_bins
-from smoothcert.bounds._directional_dual import USUAL_SLOPE, best_multipliers, dual_value
-from smoothcert.bounds._directional_integral import bin_masses, chord_ends, inner_integral
-from smoothcert.bounds._directional_radius import _largest_accepted, _Search, cells_radius, expected_radius, plan_cells
+from smoothcert.bounds._directional._bins import Bins, solve_bins
+from smoothcert.bounds._directional._dual import USUAL_SLOPE, best_multipliers, dual_value
+from smoothcert.bounds._directional._integral import bin_masses, chord_ends, inner_integral
+from smoothcert.bounds._directional._radius import _largest_accepted, _Search, cells_radius, expected_radius, plan_cells
 
 EDGES = np.linspace(-4.0, 4.0, 25)
 N_BINS = len(EDGES) + 1
@@ -24,7 +24,7 @@ def random_bins(rng, n, ridge=0.0):
     along, across = rng.uniform(-2.0, 2.0, n), np.exp(rng.uniform(np.log(0.02), np.log(2.0), n))
     misses = rng.beta(0.4, 0.4, (n, N_BINS)).clip(1e-4, 1.0 - 1e-4)
     tilt = np.exp(rng.uniform(-0.5, 0.5, (n, N_BINS)))
-    bins = Bins.of(chord_ends(EDGES, along), across, misses, np.full((n, N_BINS), ridge), tilt)
+    bins = Bins.from_ends(chord_ends(EDGES, along), across, misses, np.full((n, N_BINS), ridge), tilt)
     return bins, across * np.exp(rng.uniform(-1.0, 1.0, n))
 
 
@@ -63,7 +63,7 @@ def test_multipliers_are_those_of_a_root_finder(rng):
     nu, _, _ = solve_bins(bins, k, 25, None)
     checked = 0
     for i, b in zip(range(60), rng.integers(N_BINS, size=60), strict=True):
-        one, slope = bins.only(np.array([i])), k[i : i + 1]
+        one, slope = bins.take(np.array([i])), k[i : i + 1]
 
         def at(value, one=one, slope=slope, b=b):
             return excess(one, slope, np.full((1, N_BINS), value))[0, b]
@@ -84,7 +84,7 @@ def problems(rng, n):
 def test_no_slope_is_better_than_the_one_found(rng):
     """A grid of slopes, each with its bins solved to the end."""
     ends, misses, grad_norm, across = problems(rng, 200)
-    bins = Bins.of(ends, across, misses, np.zeros_like(misses), np.ones_like(misses))
+    bins = Bins.from_ends(ends, across, misses, np.zeros_like(misses), np.ones_like(misses))
     found = best_multipliers(ends, misses, grad_norm, across, thorough=True)
     quick = best_multipliers(ends, misses, grad_norm, across, start=across * USUAL_SLOPE)
     value, quick_value = (dual_value(ends, misses, grad_norm, across, each) for each in (found, quick))

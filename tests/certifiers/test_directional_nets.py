@@ -12,7 +12,7 @@ from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier  # noqa: E402
 from torch import nn  # noqa: E402
 
 from smoothcert import DirectionalCertifier, SmoothedClassifier, read_journal  # noqa: E402
-from smoothcert._neural import NeuralVoter  # noqa: E402
+from smoothcert._models._skorch import NeuralVoter  # noqa: E402
 
 ROWS = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
 LABELS = np.arange(6) % 3
@@ -78,8 +78,8 @@ def test_slopes_are_finite_differences(kind, candidate):
         base = NeuralNetBinaryClassifier(OneNumber, train_split=None, verbose=0, threshold=threshold)
         voter = NeuralVoter(base.initialize(), 2)
     rows = torch.tensor(ROWS)
-    votes, slopes = voter.vote_with_slopes(rows, candidate)
-    with voter.arrays.voting():
+    votes, slopes = voter.vote_with_gradients(rows, candidate)
+    with voter.arrays.inference_context():
         np.testing.assert_array_equal(votes, voter.vote(rows))
     assert slopes.shape == rows.shape
     step = 1e-5
@@ -96,10 +96,10 @@ def test_slopes_leave_threads_and_gradients_alone():
     voter = NeuralVoter(net(), 3)
     try:
         torch.set_num_threads(threads + 1)
-        voter.vote_with_slopes(torch.tensor(ROWS), 0)
+        voter.vote_with_gradients(torch.tensor(ROWS), 0)
         assert torch.get_num_threads() == threads + 1
         with pytest.raises(RuntimeError):
-            NeuralVoter(net(WithoutGraph), 3).vote_with_slopes(torch.tensor(ROWS), 0)
+            NeuralVoter(net(WithoutGraph), 3).vote_with_gradients(torch.tensor(ROWS), 0)
         assert torch.get_num_threads() == threads + 1
     finally:
         torch.set_num_threads(threads)
@@ -111,7 +111,7 @@ def test_nan_slopes_count_nothing():
         def forward(self, X):
             return torch.where(X[:, :1] > 0, torch.nan, 1.0) * super().forward(X)
 
-    _, slopes = NeuralVoter(net(Broken), 3).vote_with_slopes(torch.tensor(ROWS), 0)
+    _, slopes = NeuralVoter(net(Broken), 3).vote_with_gradients(torch.tensor(ROWS), 0)
     assert torch.isfinite(slopes).all()
     assert (slopes[torch.tensor(ROWS[:, 0]) > 0] == 0).all()
     assert (slopes[torch.tensor(ROWS[:, 0]) < 0] != 0).any()
@@ -149,7 +149,7 @@ def test_how_the_work_is_done_does_not_show(tmp_path):
 def test_a_stopped_run_continues_to_the_same_bits(tmp_path, monkeypatch):
     reference = smoothed("gradient").certify(ROWS)
     path = tmp_path / "run.sqlite"
-    vote, slopes, left = NeuralVoter.vote, NeuralVoter.vote_with_slopes, {"calls": 0}
+    vote, slopes, left = NeuralVoter.vote, NeuralVoter.vote_with_gradients, {"calls": 0}
 
     class StoppedError(Exception):
         pass

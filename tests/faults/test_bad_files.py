@@ -15,7 +15,7 @@ import pytest
 from long_runs import INPUTS, assert_same
 
 from smoothcert import read_journal
-from smoothcert._journal_file import SCHEMA
+from smoothcert._journal._schema import SCHEMA
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from joblib import parallel_config
 from long_runs import INPUTS, assert_same
 
 from smoothcert import _sampling, read_journal
-from smoothcert._journal import Journal
+from smoothcert._journal._writer import Journal
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")]
 

@@ -13,10 +13,10 @@ from long_runs import INPUTS, assert_same
 from sklearn.base import clone
 
 from smoothcert import _dask, read_journal
-from smoothcert._dask import dask_results
-from smoothcert._journal import Journal
-from smoothcert._schedule import Schedule
-from smoothcert._sharing import Shared
+from smoothcert._journal._writer import Journal
+from smoothcert._parallel._broadcast import Broadcast
+from smoothcert._parallel._dask import dask_results
+from smoothcert._parallel._executor import Executor
 
 distributed = pytest.importorskip("distributed")
 
@@ -139,7 +139,7 @@ def test_what_units_share_is_sent_again_when_it_is_lost():
         status = "finished"
 
     copies = []
-    shared = Shared(7, send=lambda: copies.append(Copy(7)) or copies[-1])
+    broadcast = Broadcast(7, send=lambda: copies.append(Copy(7)) or copies[-1])
 
     def lost(number):
         if number in (2, 3, 9):
@@ -148,7 +148,7 @@ def test_what_units_share_is_sent_again_when_it_is_lost():
         return False
 
     cluster = Cluster(lost)
-    units = [(number, max, (shared, number)) for number in range(15)]
+    units = [(number, max, (broadcast, number)) for number in range(15)]
     assert sorted(dask_results(cluster, units, 1)) == [(number, max(number, 7)) for number in range(15)]
     assert len(copies) == 4
 
@@ -165,7 +165,7 @@ def test_units_can_be_repeated_where_memory_is_shared(certifier, monkeypatch):
             function(*arguments)
             yield function(*arguments)
 
-    monkeypatch.setattr(Schedule, "run", run_twice)
+    monkeypatch.setattr(Executor, "run", run_twice)
     assert_same(clf.certify(INPUTS[:2]), reference)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._noise import NumpyArrays
-from ._validation import FloatArray
+from .._noise._seeds import NumpyArrays
+from .._validation import FloatArray
 
 
 def is_neural(estimator: Any) -> bool:
@@ -21,7 +21,7 @@ def is_neural(estimator: Any) -> bool:
 def voter_for(estimator: Any, classes: NDArray[Any]) -> Any:
     """What casts the votes of a fitted estimator."""
     if is_neural(estimator):
-        from ._neural import NeuralVoter
+        from ._skorch import NeuralVoter
 
         return NeuralVoter(getattr(estimator, "estimator", estimator), len(classes))
     return LabelVoter(estimator, classes)
@@ -43,7 +43,7 @@ class LabelVoter:
         self.estimator = estimator
         self.classes = classes
 
-    def content(self) -> tuple[Any, ...]:
+    def fingerprint_state(self) -> tuple[Any, ...]:
         """All that votes and noise depend on."""
         return ("numpy", self.estimator, self.classes)
 
@@ -51,7 +51,7 @@ class LabelVoter:
         """Labels have no gradient."""
         return False
 
-    def vote_with_slopes(self, rows: FloatArray, candidate: int) -> tuple[NDArray[np.intp], FloatArray]:
+    def vote_with_gradients(self, rows: FloatArray, candidate: int) -> tuple[NDArray[np.intp], FloatArray]:
         raise NotImplementedError("Labels have no gradient.")
 
     def vote(self, rows: FloatArray) -> NDArray[np.intp]:

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._certificates import Certificates
-from ._issue import issue
-from ._journal import FUNCTION, certifier_name
-from ._journal_file import check_path, is_new, read_about, read_labels, read_payload, read_spans, told
-from ._ledger import Span, draws_in, gaps
-from ._noise import SELECTION, block_rows
-from ._payload import unpack, unpack_tally
-from ._stages import Look, follow_stages
-from .certifiers import BaseCertifier
-from .tallies import IntArray, Tally, VoteTally
+from .._certificates import Certificates
+from .._engine._evidence import Span, count_draws, missing_spans
+from .._engine._stages import Stage, run_stages
+from .._issue import build_certificates
+from .._noise._seeds import SELECTION, block_size
+from ..certifiers import BaseCertifier
+from ..tallies import IntArray, Tally, VoteTally
+from ._schema import check_path, is_new, read_about, read_labels, read_payload, read_spans, translate_sqlite_errors
+from ._serialisation import unpack, unpack_tally
+from ._writer import FUNCTION, certifier_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def read_journal(path: Any) -> JournalView:
     path = check_path(path, "path")
     if not path.exists():
         raise FileNotFoundError(f"path must be a journal written by certify, got {str(path)!r}, which does not exist.")
-    with told(path, "read", _CURE), closing(_open(path)) as file:
+    with translate_sqlite_errors(path, "read", _CURE), closing(_open(path)) as file:
         file.execute("BEGIN")  # one state of the file, whatever is written meanwhile
         if is_new(file, path):
             raise ValueError(f"path must be a journal written by certify, got {str(path)!r}, which is empty.")
@@ -133,7 +133,9 @@ def _view(file: sqlite3.Connection) -> JournalView:
         candidate, tally = evidence
         classes = unpack(read_labels(file))["classes"]
         classes = classes.astype(object) if facts["object_labels"] else classes
-        certificates = issue(certifier, candidate, tally, facts["unit"], classes, provenance, facts["space"])
+        certificates = build_certificates(
+            certifier, candidate, tally, facts["unit"], classes, provenance, facts["space"]
+        )
     each = certifier.n_selection + certifier.n_samples
     return JournalView(MappingProxyType(provenance), samples, each, np.array(rows, dtype=np.intp), certificates)
 
@@ -145,7 +147,7 @@ def _evidence(
     spans: Mapping[tuple[int, int], Sequence[Span]],
 ) -> tuple[IntArray, Sequence[int], tuple[IntArray, Tally] | None]:
     """Samples counted for each row, rows that are finished, and their candidates and evidence."""
-    block, n_classes = block_rows(facts["n_features"]), facts["n_classes"]
+    block, n_classes = block_size(facts["n_features"]), facts["n_classes"]
     samples = np.zeros(facts["n_rows"], dtype=np.int64)
     chosen = [row for row in range(facts["n_rows"]) if spans.get((SELECTION, row))]
     samples[chosen] = certifier.n_selection
@@ -154,19 +156,19 @@ def _evidence(
     votes = [unpack_tally(read_payload(file, SELECTION, row), VoteTally.empty(1, n_classes)) for row in chosen]
     candidate = np.argmax(VoteTally.concatenate(votes).counts, axis=1)
 
-    def collect(look: Look, places: Sequence[int]) -> tuple[Sequence[int], Tally | None]:
+    def collect(look: Stage, places: Sequence[int]) -> tuple[Sequence[int], Tally | None]:
         done, tallies = [], []
         for place in places:
             row, n_draws = chosen[place], look.draws(place)
             found = spans.get((look.stage, row), ())
             if not callable(look.observes):
-                samples[row] += look.sides * draws_in(found, block, n_draws)
-            if not gaps(found, -(-n_draws // block)):
+                samples[row] += look.sides * count_draws(found, block, n_draws)
+            if not missing_spans(found, -(-n_draws // block)):
                 done.append(place)
                 tallies.append(unpack_tally(read_payload(file, look.stage, row), look.empty(place)))
         return done, type(tallies[0]).concatenate(tallies) if tallies else None
 
-    places, tally = follow_stages(certifier, facts["gradients"], candidate, facts["n_features"], n_classes, collect)
+    places, tally = run_stages(certifier, facts["gradients"], candidate, facts["n_features"], n_classes, collect)
     rows = [chosen[place] for place in places]
     return samples, rows, None if tally is None else (candidate[list(places)], tally)
 

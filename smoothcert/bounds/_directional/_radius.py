@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._numerics import SAFETY, density
-from .._validation import FloatArray
-from ._directional_dual import USUAL_SLOPE, Multipliers, best_multipliers, integral_value
-from ._directional_integral import Ends, bin_masses, chord_ends
+from ..._numerics import SAFETY, density
+from ..._validation import FloatArray
+from ._dual import USUAL_SLOPE, Multipliers, best_multipliers, integral_value
+from ._integral import ChordEnds, bin_masses, chord_ends
 
 BORDERS: FloatArray = np.array(
     [1.05, 1.03, 1.01, 0.99, 0.97, 0.945, 0.91, 0.865, 0.805, 0.725, 0.625, 0.5, 0.35, 0.15, -0.1, -0.4, -0.75]
@@ -332,8 +332,8 @@ class _CircleTest:
         tested[..., 1:] |= meets
         return tested
 
-    def _ends(self, along: FloatArray, row: FloatArray, vertex: FloatArray) -> Ends:
+    def _ends(self, along: FloatArray, row: FloatArray, vertex: FloatArray) -> ChordEnds:
         # Cells share vertices.
         place, which = np.unique(row * along.shape[1] + vertex, return_inverse=True)
         ends = chord_ends(self.edges, along.reshape(-1)[place])
-        return Ends(ends.mass, ends.log_w[:, which], ends.weight[:, which])
+        return ChordEnds(ends.mass, ends.log_w[:, which], ends.weight[:, which])

@@ -20,13 +20,13 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from ._ledger import Ledger, Span, cut, draws_in, gaps
-from ._noise import SELECTION, Seed, block_rows, block_slices
-from ._schedule import Schedule, Unit
-from ._sharing import Shared
-from ._stages import Look, follow_stages, plan_here
-from ._validation import FloatArray
-from .tallies import IntArray, Tally, VoteTally
+from .._noise._seeds import SELECTION, Seed, block_size, block_slices
+from .._parallel._broadcast import Broadcast
+from .._parallel._executor import Executor, Task
+from .._validation import FloatArray
+from ..tallies import IntArray, Tally, VoteTally
+from ._evidence import EvidenceStore, Span, count_draws, missing_spans, split_spans
+from ._stages import Stage, plan_serially, run_stages
 
 # Seconds of work in a unit, at most and at least: long enough to hide what it costs to send one, short enough to share
 # and to show progress. Towards the end units get shorter, so that all workers finish together.
@@ -46,7 +46,7 @@ class Voter(Protocol):
 
     def differentiable(self, row: Any) -> bool: ...
 
-    def vote_with_slopes(self, rows: Any, candidate: int) -> tuple[NDArray[np.intp], Any]: ...
+    def vote_with_gradients(self, rows: Any, candidate: int) -> tuple[NDArray[np.intp], Any]: ...
 
 
 @dataclass(frozen=True)
@@ -73,19 +73,19 @@ class Sampler:
         self, row: FloatArray, key: int, stage: int, n_draws: int, blocks: tuple[int, int], tally: Tally, paired: bool
     ) -> Tally:
         """Fill an empty tally of one row with the votes on some blocks of its noise."""
-        size = block_rows(row.size)
+        size = block_size(row.size)
         arrays = self.voter.arrays
         sides = 2 if paired else 1
-        batch = self.batch_size or arrays.rows_at_once(row.size)
+        batch = self.batch_size or arrays.default_batch_size(row.size)
         together = max(1, batch // (size * sides))
         first, last = blocks
         most = min(together, last - first) * size
-        with arrays.voting():
+        with arrays.inference_context():
             x = arrays.row(row)
             # Votes are cast on `noisy`; for pairs its second half holds the far sides. Where nobody looks at the noise
             # again, it is made in place.
             noisy = arrays.empty(sides * most, x)
-            buffer = arrays.empty(most, x) if tally.uses_noise or paired else noisy
+            buffer = arrays.empty(most, x) if tally.needs_noise or paired else noisy
             n = -1
             for start in range(first, last, together):
                 lengths = [length for _, length in block_slices(n_draws, size, start, min(start + together, last))]
@@ -95,10 +95,10 @@ class Sampler:
                     noise, near, far = buffer[:n], noisy[:n], noisy[n : 2 * n] if paired else None
                     parts = [noise[low:high] for low, high in spans]
                     rows = noisy[: sides * n].reshape(-1, *row.shape)
-                    seen = arrays.to_count(noise)[None] if tally.uses_noise else None
+                    seen = arrays.as_tally_input(noise)[None] if tally.needs_noise else None
                 for block, part in enumerate(parts, start):
                     arrays.standard_normal(Seed(self.entropy, stage, key, block), part)
-                arrays.around(x, noise, self.sigma, near, far)
+                arrays.add_noise(x, noise, self.sigma, near, far)
                 votes = self._vote(rows, batch)
                 votes = votes.reshape(1, 2, n) if paired else votes[None]
                 # Block by block, so that sums are the same however blocks are batched.
@@ -114,15 +114,15 @@ class Sampler:
         Always one block at a time: gradients are real numbers, which differ in the last bits between batches of
         different sizes.
         """
-        size = block_rows(row.size)
+        size = block_size(row.size)
         arrays = self.voter.arrays
         x = arrays.row(row)
         candidate = int(tally.candidate[0])  # type: ignore[attr-defined]
         for block, n in block_slices(n_draws, size, *blocks):
             rows = arrays.empty(n, x)
             arrays.standard_normal(Seed(self.entropy, stage, key, block), rows)
-            arrays.around(x, rows, self.sigma, rows)
-            votes, slopes = self.voter.vote_with_slopes(rows.reshape(-1, *row.shape), candidate)
+            arrays.add_noise(x, rows, self.sigma, rows)
+            votes, slopes = self.voter.vote_with_gradients(rows.reshape(-1, *row.shape), candidate)
             tally.update(self.sigma * slopes.reshape(1, n, -1), votes[None])
         return tally
 
@@ -135,18 +135,18 @@ class Sampler:
 
 
 def votes_of_rows(
-    sampler: Shared,
-    schedule: Schedule,
+    sampler: Broadcast,
+    executor: Executor,
     X: FloatArray,
     keys: Sequence[int],
     stage: int,
     n_votes: int,
     n_classes: int,
-    ledger: Ledger | None = None,
+    ledger: EvidenceStore | None = None,
 ) -> IntArray:
     """Votes for each class on `n_votes` noisy copies of each row, shape (n_rows, n_classes)."""
     counts = np.zeros((len(X), n_classes), dtype=np.int64)
-    blocks = (0, -(-n_votes // block_rows(X[0].size)))
+    blocks = (0, -(-n_votes // block_size(X[0].size)))
     rest = list(range(len(X)))
     if ledger is not None:
         rest = []
@@ -156,9 +156,9 @@ def votes_of_rows(
                 rest.append(row)
             else:
                 counts[row] = cast(VoteTally, known.tally).counts[0]
-        schedule.progress(n_votes * (len(X) - len(rest)))
+        executor.progress(n_votes * (len(X) - len(rest)))
 
-    def unit(rows: Sequence[int]) -> Unit:
+    def task(rows: Sequence[int]) -> Task:
         asked = (X[rows], [keys[row] for row in rows], rows, stage, n_votes, blocks, n_classes)
         return len(rows) * n_votes, _vote_rows, (sampler, *asked)
 
@@ -169,32 +169,32 @@ def votes_of_rows(
                 ledger.add(stage, row, blocks, tally)
 
     if rest:
-        found, seconds = _here(unit(rest[:1]), schedule)
+        found, seconds = _run_timed(task(rest[:1]), executor)
         enter(*found)
         rest = rest[1:]
     if rest:
-        share = -(-len(rest) // (4 * effective_n_jobs(schedule.n_jobs)))  # so that all workers have some
+        share = -(-len(rest) // (4 * effective_n_jobs(executor.n_jobs)))  # so that all workers have some
         step = max(1, min(20_000 // n_votes, share))
         parts = [rest[i : i + step] for i in range(0, len(rest), step)]
         several = len(parts) > 1 and seconds * len(rest) > _NOT_WORTH_SENDING
-        with closing(schedule.run(map(unit, parts), several)) as results:
+        with closing(executor.run(map(task, parts), several)) as results:
             for found in results:
                 enter(*found)
     return counts
 
 
-def _here(unit: Unit, schedule: Schedule) -> tuple[Any, float]:
+def _run_timed(task: Task, executor: Executor) -> tuple[Any, float]:
     """Result of a unit that is worked off at once, and how long it took."""
-    samples, function, arguments = unit
+    samples, function, arguments = task
     start = time.perf_counter()
     found = function(*arguments)
     seconds = time.perf_counter() - start
-    schedule.progress(samples)
+    executor.progress(samples)
     return found, seconds
 
 
 def _vote_rows(
-    sampler: Shared,
+    sampler: Broadcast,
     X: FloatArray,
     keys: Sequence[int],
     rows: Sequence[int],
@@ -211,66 +211,66 @@ def _vote_rows(
 
 
 def sample_evidence(
-    sampler: Shared,
-    schedule: Schedule,
+    sampler: Broadcast,
+    executor: Executor,
     certifier: Any,
     X: FloatArray,
     keys: Sequence[int],
     classes: NDArray[Any],
-    ledger: Ledger | None = None,
+    ledger: EvidenceStore | None = None,
 ) -> tuple[IntArray, Tally]:
     """Candidate class of each row, and the evidence the certifier asked for; what the ledger knows already is not
     sampled again."""
-    ledger = Ledger() if ledger is None else ledger
+    ledger = EvidenceStore() if ledger is None else ledger
     n_classes = len(classes)
-    chosen = votes_of_rows(sampler, schedule, X, keys, SELECTION, certifier.n_selection, n_classes, ledger)
+    chosen = votes_of_rows(sampler, executor, X, keys, SELECTION, certifier.n_selection, n_classes, ledger)
     candidate = np.argmax(chosen, axis=1)
 
-    def collect(look: Look, rows: Sequence[int]) -> tuple[Sequence[int], Tally]:
+    def collect(look: Stage, rows: Sequence[int]) -> tuple[Sequence[int], Tally]:
         if callable(look.observes):
             _enter_given(look, rows, X, classes[candidate], ledger)
         else:
-            _sample_rows(sampler, schedule, X, keys, look, rows, ledger)
+            _sample_rows(sampler, executor, X, keys, look, rows, ledger)
         entries = [ledger.entry(look.stage, row, partial(look.empty, row)) for row in rows]
         whole = [entry.tally for entry in entries if entry is not None]
         return rows, type(whole[0]).concatenate(whole)
 
     gradients = sampler.get().voter.differentiable(X[0])
-    make_plans = partial(_make_plans, schedule)
-    _, evidence = follow_stages(certifier, gradients, candidate, X[0].size, n_classes, collect, make_plans)
+    make_plans = partial(_make_plans, executor)
+    _, evidence = run_stages(certifier, gradients, candidate, X[0].size, n_classes, collect, make_plans)
     assert evidence is not None
     return candidate, evidence
 
 
-def _make_plans(schedule: Schedule, plan: Callable[[Tally], Any], tally: Tally) -> Iterable[Any]:
+def _make_plans(executor: Executor, plan: Callable[[Tally], Any], tally: Tally) -> Iterable[Any]:
     """Plans of all rows of a tally, by the workers if it takes long."""
     rest = len(tally) - 1
-    workers = effective_n_jobs(schedule.n_jobs)
+    workers = effective_n_jobs(executor.n_jobs)
     if workers == 1 or rest == 0:
-        return plan_here(plan, tally)
-    (_, first), seconds = _here((0, _plan_rows, (plan, tally[:1], 0)), schedule)
+        return plan_serially(plan, tally)
+    (_, first), seconds = _run_timed((0, _plan_rows, (plan, tally[:1], 0)), executor)
     if seconds * rest < _NOT_WORTH_SENDING:
-        return chain(first, plan_here(plan, tally[1:]))
+        return chain(first, plan_serially(plan, tally[1:]))
     step = max(1, min(int(_LAST_UNIT_SECONDS / seconds), -(-rest // workers)))
-    units = ((0, _plan_rows, (plan, tally[i : i + step], i)) for i in range(1, len(tally), step))
+    tasks = ((0, _plan_rows, (plan, tally[i : i + step], i)) for i in range(1, len(tally), step))
     made = {0: first}
-    with closing(schedule.run(units)) as results:
+    with closing(executor.run(tasks)) as results:
         made.update(results)
     return chain.from_iterable(made[i] for i in sorted(made))
 
 
 def _plan_rows(plan: Callable[[Tally], Any], tally: Tally, first: int) -> tuple[int, list[Any]]:
-    return first, list(plan_here(plan, tally))
+    return first, list(plan_serially(plan, tally))
 
 
-def _enter_given(look: Look, rows: Sequence[int], X: FloatArray, labels: NDArray[Any], ledger: Ledger) -> None:
+def _enter_given(look: Stage, rows: Sequence[int], X: FloatArray, labels: NDArray[Any], ledger: EvidenceStore) -> None:
     """Enter the directions that a function of the inputs gives, as if each were one draw."""
     new = [row for row in rows if not ledger.spans(look.stage, row)]
     if not new:
         return
-    for row, unit in zip(new, _unit_vectors(look.observes(X[new], labels[new]), X[new].shape), strict=True):
+    for row, task in zip(new, _unit_vectors(look.observes(X[new], labels[new]), X[new].shape), strict=True):
         tally = look.empty(row)
-        tally.update(unit[None, None], np.full((1, 1), -1))
+        tally.update(task[None, None], np.full((1, 1), -1))
         ledger.add(look.stage, row, (0, 1), tally)
 
 
@@ -294,47 +294,47 @@ def _unit_vectors(given: Any, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _sample_rows(
-    sampler: Shared,
-    schedule: Schedule,
+    sampler: Broadcast,
+    executor: Executor,
     X: FloatArray,
     keys: Sequence[int],
-    look: Look,
+    look: Stage,
     rows: Sequence[int],
-    ledger: Ledger,
+    ledger: EvidenceStore,
 ) -> None:
     """Enter all evidence of a stage that the ledger does not have yet."""
-    block, stage, sides = block_rows(X[0].size), look.stage, look.sides
+    block, stage, sides = block_size(X[0].size), look.stage, look.sides
 
-    def unit(row: int, span: Span) -> Unit:
+    def task(row: int, span: Span) -> Task:
         n_draws = look.draws(row)
         asked = (stage, n_draws, span, look.empty(row), sides == 2, look.observes == "gradients")
-        return sides * draws_in([span], block, n_draws), _tally_unit, (sampler, X[row], keys[row], row, *asked)
+        return sides * count_draws([span], block, n_draws), _tally_unit, (sampler, X[row], keys[row], row, *asked)
 
-    missing = {row: gaps(ledger.spans(stage, row), -(-look.draws(row) // block)) for row in rows}
-    left = sum(draws_in(spans, block, look.draws(row)) for row, spans in missing.items())
-    schedule.progress(sides * (sum(map(look.draws, rows)) - left))
+    missing = {row: missing_spans(ledger.spans(stage, row), -(-look.draws(row) // block)) for row in rows}
+    left = sum(count_draws(spans, block, look.draws(row)) for row, spans in missing.items())
+    executor.progress(sides * (sum(map(look.draws, rows)) - left))
     missing = {row: spans for row, spans in missing.items() if spans}
     if missing:
         # The first block is counted here and timed, to cut the rest into units of a sensible length.
         row, spans = next(iter(missing.items()))
         first, last = spans[0]
         missing[row] = [(first + 1, last), *spans[1:]]
-        found, seconds = _here(unit(row, (first, first + 1)), schedule)
+        found, seconds = _run_timed(task(row, (first, first + 1)), executor)
         ledger.add(stage, *found)
-        workers = effective_n_jobs(schedule.n_jobs)
+        workers = effective_n_jobs(executor.n_jobs)
         longest, shortest = (max(1, int(limit / max(seconds, 1e-6))) for limit in (_UNIT_SECONDS, _LAST_UNIT_SECONDS))
 
         def length(left: int) -> int:
             return min(longest, max(shortest, left // (4 * workers))) if workers > 1 else longest
 
-        units = (unit(row, span) for row, span in cut(missing, length))
-        with closing(schedule.run(units)) as results:
+        tasks = (task(row, span) for row, span in split_spans(missing, length))
+        with closing(executor.run(tasks)) as results:
             for found in results:
                 ledger.add(stage, *found)
 
 
 def _tally_unit(
-    sampler: Shared,
+    sampler: Broadcast,
     row: FloatArray,
     key: int,
     index: int,

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._validation import FloatArray
-from ._directional_bins import Bins, Place, solve_bins
-from ._directional_integral import Ends, Inner, inner_integral
+from ..._validation import FloatArray
+from ._bins import Bins, WarmStart, solve_bins
+from ._integral import ChordEnds, InnerIntegral, inner_integral
 
 _LOG_TOLERANCE = 1e-2
 """Slopes this close, relatively, are good enough: at the best slope the bound is flat."""
@@ -53,19 +53,21 @@ class Multipliers(NamedTuple):
 
 
 def dual_value(
-    ends: Ends, misses: FloatArray, grad_norm: FloatArray, across: FloatArray, multipliers: Multipliers
+    ends: ChordEnds, misses: FloatArray, grad_norm: FloatArray, across: FloatArray, multipliers: Multipliers
 ) -> FloatArray:
     """The bound for given multipliers, when the shares of hits ``1 - misses`` are known."""
     return _value(ends, misses, grad_norm, _inner(ends, multipliers, across), multipliers)
 
 
-def _value(ends: Ends, misses: FloatArray, grad_norm: FloatArray, inner: Inner, multipliers: Multipliers) -> FloatArray:
+def _value(
+    ends: ChordEnds, misses: FloatArray, grad_norm: FloatArray, inner: InnerIntegral, multipliers: Multipliers
+) -> FloatArray:
     parts = inner.lifted - multipliers.slopes * inner.moment + multipliers.nu * (inner.missed - misses)
     return _total(ends.weight * parts) - multipliers.k * grad_norm
 
 
 def integral_value(
-    ends: Ends, across: FloatArray, multipliers: Multipliers
+    ends: ChordEnds, across: FloatArray, multipliers: Multipliers
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean of `J` for given multipliers, and its first and second derivative by the slope."""
     inner = _inner(ends, multipliers, across)
@@ -78,7 +80,7 @@ def integral_value(
 
 
 def best_multipliers(
-    ends: Ends,
+    ends: ChordEnds,
     misses: FloatArray,
     grad_norm: FloatArray,
     across: FloatArray,
@@ -106,9 +108,9 @@ def best_multipliers(
         Whether to go on until hardly anything is left to be gained.
     """
     shape, n_bins = across.shape, misses.shape[-1]
-    ends = Ends(ends.mass, *(part.reshape(2, -1, n_bins) for part in ends[1:]))
+    ends = ChordEnds(ends.mass, *(part.reshape(2, -1, n_bins) for part in ends[1:]))
     of_bins = (np.broadcast_to(part, (*shape, n_bins)).reshape(-1, n_bins) for part in (misses, ridge, tilt))
-    problem = _Problem(Bins.of(ends, across.ravel(), *of_bins), np.broadcast_to(grad_norm, shape).ravel())
+    problem = _Problem(Bins.from_ends(ends, across.ravel(), *of_bins), np.broadcast_to(grad_norm, shape).ravel())
     starts = [across * USUAL_SLOPE, across * 0.02] if start is None else [start]
     tried = [_solve(problem, np.log(first).ravel(), thorough) for first in starts]
     best = np.zeros(across.size, dtype=np.intp)
@@ -126,8 +128,8 @@ class _Problem(NamedTuple):
     bins: Bins
     grad_norm: FloatArray
 
-    def only(self, rows: FloatArray) -> _Problem:
-        return _Problem(self.bins.only(rows), self.grad_norm[rows])
+    def take(self, rows: FloatArray) -> _Problem:
+        return _Problem(self.bins.take(rows), self.grad_norm[rows])
 
 
 class _Bracket:
@@ -170,7 +172,7 @@ def _solve(problem: _Problem, log_k: FloatArray, thorough: bool) -> Multipliers:
     bracket = _Bracket(problem.bins.across)
     log_k = np.clip(log_k, bracket.least, bracket.most)
     active = np.arange(len(log_k))
-    place: Place | None = None
+    place: WarmStart | None = None
     at_first, later = _THOROUGH_BIN_STEPS if thorough else _BIN_STEPS
     for step in range(_THOROUGH_STEPS if thorough else _STEPS):
         k = np.exp(log_k)
@@ -186,11 +188,11 @@ def _solve(problem: _Problem, log_k: FloatArray, thorough: bool) -> Multipliers:
         if not np.any(going):
             break
         bracket.keep(going)
-        active, problem, place, log_k = active[going], problem.only(going), place.only(going), moved[going]
+        active, problem, place, log_k = active[going], problem.take(going), place.take(going), moved[going]
     return best
 
 
-def _inner(ends: Ends, multipliers: Multipliers, across: FloatArray) -> Inner:
+def _inner(ends: ChordEnds, multipliers: Multipliers, across: FloatArray) -> InnerIntegral:
     return inner_integral(ends.log_w, multipliers.nu, multipliers.slopes, across[..., None])
 
 
@@ -208,13 +210,13 @@ def _not_far(z: FloatArray) -> FloatArray:
     return np.clip(z, -40.0, 40.0)
 
 
-def _penalised(problem: _Problem, inner: Inner, multipliers: Multipliers) -> FloatArray:
+def _penalised(problem: _Problem, inner: InnerIntegral, multipliers: Multipliers) -> FloatArray:
     bins = problem.bins
     cost = np.sum(bins.ends.mass * bins.ridge * np.square(multipliers.nu), axis=-1) / 2.0
     return _value(bins.ends, bins.misses, problem.grad_norm, inner, multipliers) - cost
 
 
-def _excess(problem: _Problem, inner: Inner) -> tuple[FloatArray, FloatArray]:
+def _excess(problem: _Problem, inner: InnerIntegral) -> tuple[FloatArray, FloatArray]:
     """Gradient that the worst case uses beyond the limit, and how fast it falls with the slope when bins follow."""
     bins = problem.bins
     weight = bins.ends.weight

@@ -17,7 +17,7 @@ from itertools import count, islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ._sharing import sendable
+from ._broadcast import sendable
 
 # How often a unit may be lost before the cluster is taken for broken, and seconds until it is sent again, which double
 # with each loss.
@@ -28,11 +28,11 @@ _PAUSE = 0.05
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
-def dask_results(backend: Any, units: Iterable[Any], ahead: int) -> Generator[tuple[int, Any], None, None]:
+def dask_results(backend: Any, tasks: Iterable[Any], ahead: int) -> Generator[tuple[int, Any], None, None]:
     """Number of samples and result of each unit as they become ready, with `ahead` units submitted at a time."""
     from distributed import CancelledError, KilledWorker
 
-    rest = iter(units)
+    rest = iter(tasks)
     ready: SimpleQueue[int] = SimpleQueue()
     waiting: dict[int, tuple[Any, Any, int]] = {}
     numbers = count()

@@ -30,7 +30,7 @@ _remembered: dict[str, Any] = {}
 _unpacking = Lock()
 
 
-class Shared:
+class Broadcast:
     """Stands for an object in tasks; ``get`` gives the object."""
 
     def __init__(self, value: Any, path: str | None = None, send: Callable[[], Any] | None = None) -> None:
@@ -60,7 +60,7 @@ class Shared:
         return {"_value": value, "_path": self._path, "_send": None, "_future": None}
 
 
-class Packed:
+class PickledOnce:
     """Stands for an object in the workers of a cluster: bytes, unpacked once in each process however often they are
     copied."""
 
@@ -78,7 +78,7 @@ class Packed:
 
 def sendable(argument: Any) -> Any:
     """What a task is given in place of an argument: Dask puts the object in the place of its future."""
-    return argument.sendable() if isinstance(argument, Shared) else argument
+    return argument.sendable() if isinstance(argument, Broadcast) else argument
 
 
 def is_dask(backend: Any) -> bool:
@@ -86,20 +86,20 @@ def is_dask(backend: Any) -> bool:
 
 
 @contextmanager
-def shared(value: Any, n_jobs: int | None) -> Iterator[Shared]:
+def broadcast(value: Any, n_jobs: int | None) -> Iterator[Broadcast]:
     """Make an object ready to be used by tasks of the active joblib backend."""
     backend, _ = get_active_backend()
     local = type(backend).__name__ in _LOCAL_PROCESSES
     if joblib.effective_n_jobs(n_jobs) == 1 or not (local or is_dask(backend)):
-        yield Shared(value)
+        yield Broadcast(value)
         return
     if is_dask(backend):
-        yield Shared(value, send=lambda: backend.client.scatter(Packed(value), broadcast=True, hash=False))
+        yield Broadcast(value, send=lambda: backend.client.scatter(PickledOnce(value), broadcast=True, hash=False))
         return
     handle, path = tempfile.mkstemp(prefix="smoothcert-", suffix=".pickle")
     try:
         with os.fdopen(handle, "wb") as file:
             cloudpickle.dump(value, file)
-        yield Shared(value, path)
+        yield Broadcast(value, path)
     finally:
         os.unlink(path)

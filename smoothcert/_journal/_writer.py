@@ -22,25 +22,25 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from ._certificates import plain_labels, plain_value
-from ._fingerprint import fingerprint
-from ._journal_file import (
+from .._certificates import plain_labels, plain_value
+from .._engine._evidence import Entry, EvidenceStore, Span
+from .._validation import FloatArray
+from ..certifiers import BaseCertifier
+from ..tallies import Tally
+from ._fingerprints import fingerprint
+from ._schema import (
     APPLICATION,
     LAYOUT,
     SCHEMA,
+    acquire_lock,
     check_path,
     is_new,
-    lock_of,
     read_about,
     read_payload,
     read_spans,
-    told,
+    translate_sqlite_errors,
 )
-from ._ledger import Entry, Ledger, Span
-from ._payload import pack, pack_tally, unpack_tally
-from ._validation import FloatArray
-from .certifiers import BaseCertifier
-from .tallies import Tally
+from ._serialisation import pack, pack_tally, unpack_tally
 
 # Seconds between two commits: at least so many, and so many times what the last one took.
 _LEAST_SECONDS = 0.5
@@ -137,7 +137,7 @@ def differences(stored: Mapping[str, str], current: Mapping[str, str]) -> list[s
     ]
 
 
-class Journal(Ledger):
+class Journal(EvidenceStore):
     """A ledger that is kept in a file. Used as a context: what was entered is written on the way out, also by an
     exception or an interrupt."""
 
@@ -153,10 +153,10 @@ class Journal(Ledger):
             raise FileNotFoundError(
                 f"journal must be in a directory that exists, got {str(self.path)!r}. Make it first."
             )
-        with told(self.path, "opened"):
-            self._lock = lock_of(self.path)
+        with translate_sqlite_errors(self.path, "opened"):
+            self._lock = acquire_lock(self.path)
         try:
-            with told(self.path, "opened"):
+            with translate_sqlite_errors(self.path, "opened"):
                 self._file = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
                 self._open()
         except BaseException:
@@ -234,7 +234,7 @@ class Journal(Ledger):
     def entry(self, stage: int, row: int, empty: Callable[[], Tally]) -> Entry | None:
         key = stage, row
         if key in self._stored and key not in self._entries:
-            with told(self.path, "read"):
+            with translate_sqlite_errors(self.path, "read"):
                 tally = unpack_tally(read_payload(self._file, stage, row), empty())
             self._entries[key] = Entry(self._stored[key], tally)
         return super().entry(stage, row, empty)
@@ -254,7 +254,7 @@ class Journal(Ledger):
         ]
         # Reading a run that is complete takes time as well, but not that of the run.
         seconds = json.dumps(self.seconds + (begin - self._started if self.grown else 0.0))
-        with told(self.path, "written"):
+        with translate_sqlite_errors(self.path, "written"):
             if self._file.in_transaction:  # an interrupt came in the middle of the last attempt
                 self._file.execute("ROLLBACK")
             self._file.execute("BEGIN IMMEDIATE")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .tallies import AnyTally, Tally
+from ..tallies import AnyTally, Tally
 
 
 def pack(arrays: dict[str, NDArray[Any]]) -> bytes:

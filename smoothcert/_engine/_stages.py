@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._noise import ESTIMATION, pilot_stage
-from .tallies import IntArray, Tally
+from .._noise._seeds import ESTIMATION, pilot_stage
+from ..tallies import IntArray, Tally
 
 
 @dataclass(frozen=True)
-class Look:
+class Stage:
     """One stage of a certifier.
 
     Attributes
@@ -38,24 +38,24 @@ class Look:
     empty: Callable[[int], Tally]
 
 
-Collect = Callable[[Look, Sequence[int]], tuple[Sequence[int], Tally | None]]
+Collect = Callable[[Stage, Sequence[int]], tuple[Sequence[int], Tally | None]]
 """Gives the rows for which all evidence of a look is there, and their tally."""
 
 
-def plan_here(plan: Callable[[Tally], Any], tally: Tally) -> Iterable[Any]:
+def plan_serially(plan: Callable[[Tally], Any], tally: Tally) -> Iterable[Any]:
     """Plans of all rows of a tally, made at once."""
     made = plan(tally)
     return (made[row] for row in range(len(tally)))
 
 
-def follow_stages(
+def run_stages(
     certifier: Any,
     gradients: bool,
     candidate: IntArray,
     n_features: int,
     n_classes: int,
     collect: Collect,
-    make_plans: Callable[[Callable[[Tally], Any], Tally], Iterable[Any]] = plan_here,
+    make_plans: Callable[[Callable[[Tally], Any], Tally], Iterable[Any]] = plan_serially,
 ) -> tuple[Sequence[int], Tally | None]:
     """Rows that came through all stages, and the evidence about them."""
     sides = 2 if certifier.pairing == "antithetic" else 1
@@ -72,7 +72,7 @@ def follow_stages(
         given = callable(pilot.observes)
         draws = dict.fromkeys(rows, 1 if given else pilot.n_samples // sides)
         stage = pilot_stage(number)
-        look = Look(stage, draws.__getitem__, 1 if given else sides, pilot.observes, with_plan(pilot.new_tally))
+        look = Stage(stage, draws.__getitem__, 1 if given else sides, pilot.observes, with_plan(pilot.new_tally))
         done, tally = collect(look, rows)
         for row in set(rows) - set(done):
             del plans[row]
@@ -80,5 +80,5 @@ def follow_stages(
             plans.update(zip(done, make_plans(pilot.plan, tally), strict=True))
         for row in done:
             left[row] -= pilot.n_samples
-    look = Look(ESTIMATION, lambda row: left[row] // sides, sides, "votes", with_plan(certifier.new_tally))
+    look = Stage(ESTIMATION, lambda row: left[row] // sides, sides, "votes", with_plan(certifier.new_tally))
     return collect(look, list(plans))

@@ -17,9 +17,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ._certificates import Certificates
-from ._journal import Placed
+from ._journal._writer import Placed
+from ._lipschitz import lipschitz_bound
 from ._smoothed import SmoothedClassifier
-from ._stretch import largest_stretch
 
 
 def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
@@ -94,7 +94,7 @@ def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str) -> C
         X = step.transform(X)
         last = f"the output of {name}"
     # A pipeline of another type may do more than its steps.
-    factor = largest_stretch([step for _, step in steps[:-1]]) if type(pipeline) is Pipeline else None
+    factor = lipschitz_bound([step for _, step in steps[:-1]]) if type(pipeline) is Pipeline else None
     if type(pipeline) is not Pipeline and last == space:
         last = f"the input of {steps[-1][0]}"
     certificates = _walk(steps[-1][1], X, journal, last)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import FloatArray
+from .._validation import FloatArray
 
 VOTE, SELECTION, PILOT, ESTIMATION = range(4)
 """Stages; each has its own noise."""
@@ -32,7 +32,7 @@ _BLOCK_NUMBERS = 2**20
 _MOST_ROWS, _LEAST_ROWS = 2048, 128
 
 
-def block_rows(n_features: int) -> int:
+def block_size(n_features: int) -> int:
     """Rows in a block of noise: a power of two that depends on the number of features only, of about a million
     numbers."""
     rows = _MOST_ROWS
@@ -41,7 +41,7 @@ def block_rows(n_features: int) -> int:
     return rows
 
 
-def entropy_of(random_state: Any) -> int:
+def seed_from(random_state: Any) -> int:
     """A seed for a whole run: the user's number, drawn from the user's generator, or fresh from the system."""
     if random_state is None:
         return secrets.randbits(128)
@@ -57,7 +57,7 @@ def entropy_of(random_state: Any) -> int:
     )
 
 
-def row_key(row: NDArray[Any]) -> int:
+def hash_row(row: NDArray[Any]) -> int:
     """A number that stands for the content of a row: equal rows, equal keys, whatever their precision or place."""
     content = np.ascontiguousarray(row, dtype=np.float64) + 0.0  # so that -0.0 counts as 0.0
     digest = hashlib.blake2b(content.tobytes(), digest_size=16)
@@ -84,7 +84,7 @@ def block_slices(n_draws: int, rows: int, first_block: int, last_block: int) -> 
 class NumpyArrays:
     """Where noise is made and noisy rows are built for models that take numpy arrays."""
 
-    def rows_at_once(self, n_features: int) -> int:
+    def default_batch_size(self, n_features: int) -> int:
         """Rows in one call of the model: enough to hide the call, few enough for the cache."""
         return max(2**20 // n_features, 1)
 
@@ -96,7 +96,7 @@ class NumpyArrays:
         """Room for flat rows."""
         return np.empty((n_rows, like.size), dtype=like.dtype)
 
-    def voting(self) -> AbstractContextManager[Any]:
+    def inference_context(self) -> AbstractContextManager[Any]:
         """What to enter before rows are built and put to the vote."""
         return nullcontext()
 
@@ -104,7 +104,7 @@ class NumpyArrays:
         """Fill an array with noise; a shorter array gets the beginning of what a longer one would."""
         np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed))).standard_normal(out=out, dtype=out.dtype)
 
-    def around(
+    def add_noise(
         self, x: FloatArray, noise: FloatArray, sigma: float, out: FloatArray, far: FloatArray | None = None
     ) -> None:
         """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
@@ -113,6 +113,6 @@ class NumpyArrays:
             np.subtract(x, out, out=far)
         out += x
 
-    def to_count(self, noise: FloatArray) -> FloatArray:
+    def as_tally_input(self, noise: FloatArray) -> FloatArray:
         """Noise in the form in which tallies sum it best."""
         return noise

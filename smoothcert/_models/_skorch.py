@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from skorch import NeuralNetBinaryClassifier
 
-from ._noise import Seed
-from ._validation import FloatArray
+from .._noise._seeds import Seed
+from .._validation import FloatArray
 
 _SOFTNESS = 0.5
 """Margins are divided by this before the sigmoid whose gradients are averaged: soft enough that many samples have a
@@ -66,7 +66,7 @@ class TorchArrays:
     def __init__(self, device: Any) -> None:
         self.device = torch.device(device)
 
-    def rows_at_once(self, n_features: int) -> int:
+    def default_batch_size(self, n_features: int) -> int:
         """Rows in one call of the net."""
         # A graphics card wants far more work in a call than the cache of a processor holds.
         numbers = 2**18 if self.device.type == "cpu" else 2**25
@@ -81,7 +81,7 @@ class TorchArrays:
         """Room for flat rows."""
         return torch.empty((n_rows, like.numel()), dtype=like.dtype, device=self.device)
 
-    def voting(self) -> AbstractContextManager[Any]:
+    def inference_context(self) -> AbstractContextManager[Any]:
         """What to enter before rows are built and put to the vote."""
         return torch.inference_mode()
 
@@ -89,7 +89,7 @@ class TorchArrays:
         """Fill a tensor with noise; the same for a given type of device and shape."""
         out.normal_(generator=torch.Generator(self.device).manual_seed(_number(seed)))
 
-    def around(
+    def add_noise(
         self, x: torch.Tensor, noise: torch.Tensor, sigma: float, out: torch.Tensor, far: torch.Tensor | None = None
     ) -> None:
         """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
@@ -97,7 +97,7 @@ class TorchArrays:
             torch.add(x, noise, alpha=-sigma, out=far)
         torch.add(x, noise, alpha=sigma, out=out)
 
-    def to_count(self, noise: torch.Tensor) -> Any:
+    def as_tally_input(self, noise: torch.Tensor) -> Any:
         """Noise in the form in which tallies sum it best: numpy's sums are faster on a processor, and elsewhere it
         stays on the device."""
         return noise.numpy() if self.device.type == "cpu" else noise
@@ -130,7 +130,7 @@ class NeuralVoter:
         self.__dict__.update(state)
         self._prepare()
 
-    def content(self) -> tuple[Any, ...]:
+    def fingerprint_state(self) -> tuple[Any, ...]:
         """All that votes and noise depend on; neither history nor optimiser do."""
         threshold = float(self.net.threshold) if self.binary else None
         return ("torch", self.arrays.device.type, type(self.net).__qualname__, threshold, self.net.module_)
@@ -164,12 +164,12 @@ class NeuralVoter:
         """Whether input gradients can be had; some modules compute without a graph."""
         rows = self.arrays.row(row).reshape(1, *row.shape)
         try:
-            self.vote_with_slopes(rows, 0)
+            self.vote_with_gradients(rows, 0)
         except (RuntimeError, NotImplementedError):
             return False
         return True
 
-    def vote_with_slopes(self, rows: torch.Tensor, candidate: int) -> tuple[NDArray[np.intp], torch.Tensor]:
+    def vote_with_gradients(self, rows: torch.Tensor, candidate: int) -> tuple[NDArray[np.intp], torch.Tensor]:
         """Votes, and the gradients of the candidate's softened margin by the rows."""
         with _one_thread(), torch.enable_grad():
             rows = rows.detach().clone().requires_grad_(True)

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
-from .._numerics import LARGEST_GRADIENT, SAFETY
-from .._validation import FloatArray
-from ..bounds import first_order_radius
-from ..bounds._directional_integral import bin_masses
-from ..bounds._directional_radius import Cells, cell_middles, expected_radius, plan_cells
-from ..confidence import binomial_lower, stratified_gradient_upper
-from ..confidence._stratified import usual_width
-from ..tallies import DirectionalPlan, DirectionalTally, IntArray
+from ..._numerics import LARGEST_GRADIENT, SAFETY
+from ..._validation import FloatArray
+from ...bounds import first_order_radius
+from ...bounds._directional._integral import bin_masses
+from ...bounds._directional._radius import Cells, cell_middles, expected_radius, plan_cells
+from ...confidence import binomial_lower, stratified_gradient_upper
+from ...confidence._stratified import usual_width
+from ...tallies import DirectionalPlan, DirectionalTally, IntArray
 
 _DEGREE = 5
 _PRIOR = 100.0
@@ -62,17 +62,17 @@ def _logistic_curve(powers: FloatArray, hits: IntArray, trials: IntArray) -> Flo
     coefficients[:, 0] = np.log((total + 0.5) / (n - total + 0.5))
     penalty = np.concatenate([[1e-6], np.full(powers.shape[1] - 1, 0.02)])
     for _ in range(12):
-        share = expit(_each(coefficients, powers.T))
-        gradient = _each(hits - trials * share, powers) - penalty * coefficients
+        share = expit(rowwise_matmul(coefficients, powers.T))
+        gradient = rowwise_matmul(hits - trials * share, powers) - penalty * coefficients
         weight = trials * share * (1.0 - share)
         hessian = (weight[:, None] * powers.T) @ powers + np.diag(penalty)
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
-        longest = np.max(np.abs(_each(step, powers.T)), axis=1, keepdims=True)
+        longest = np.max(np.abs(rowwise_matmul(step, powers.T)), axis=1, keepdims=True)
         coefficients += step * np.minimum(1.0, 3.0 / np.maximum(longest, 1e-12))
-    return expit(_each(coefficients, powers.T))
+    return expit(rowwise_matmul(coefficients, powers.T))
 
 
-def _each(rows: FloatArray, matrix: FloatArray) -> FloatArray:
+def rowwise_matmul(rows: FloatArray, matrix: FloatArray) -> FloatArray:
     """``rows @ matrix``, row by row: one product for all rounds differently for different numbers of rows, and what is
     planned for an input shall not depend on its company."""
     return (rows[:, None] @ matrix)[:, 0]
@@ -119,11 +119,11 @@ def _plan(
         "borders": cells.borders,
         "radius": np.maximum(radius, plain),
     }
-    changes: dict[str, Any] = {name: _at(rows, values, len(pilot)) for name, values in found.items()}
+    changes: dict[str, Any] = {name: scatter_rows(rows, values, len(pilot)) for name, values in found.items()}
     return replace(plan, **changes)
 
 
-def _at(rows: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
+def scatter_rows(rows: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
     """Values at some rows, zeros at the others."""
     full = np.zeros((n_rows, *values.shape[1:]), dtype=values.dtype)
     full[rows] = values
@@ -177,17 +177,17 @@ def _distance_along(edges: FloatArray, shares: FloatArray, width: float) -> Floa
         spread = np.sqrt(np.sum(np.square(moved) / mass * shares * (1.0 - shares), axis=-1))
         return np.sum(moved * shares, axis=-1) - width * spread > 0.5
 
-    return _halvings(kept, np.zeros(len(shares)))
+    return bisect(kept, np.zeros(len(shares)))
 
 
 def _distance_in_a_slab(p: FloatArray) -> FloatArray:
     """Where half of the votes would be lost across a slab in whose middle there are `p`: the second order without
     gradient."""
     half = ndtri((1.0 + p) / 2.0)
-    return _halvings(lambda distance: ndtr(half - distance) - ndtr(-half - distance) > 0.5, np.zeros_like(p))
+    return bisect(lambda distance: ndtr(half - distance) - ndtr(-half - distance) > 0.5, np.zeros_like(p))
 
 
-def _halvings(kept: Callable[[FloatArray], FloatArray], low: FloatArray) -> FloatArray:
+def bisect(kept: Callable[[FloatArray], FloatArray], low: FloatArray) -> FloatArray:
     """About the largest distance that is kept."""
     high = np.full_like(low, _LARGEST_RADIUS)
     for _ in range(12):

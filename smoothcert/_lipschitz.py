@@ -20,7 +20,7 @@ _ROUNDINGS = 4.0
 """More than there are in an entry times a factor that is itself a rounded quotient or root."""
 
 
-def largest_stretch(steps: Sequence[Any]) -> float | None:
+def lipschitz_bound(steps: Sequence[Any]) -> float | None:
     """By how much fitted transformers, one after the other, can stretch a distance at most; None if not known."""
     factor, whole = 1.0, None
     for step in _single(steps):
@@ -63,7 +63,7 @@ class _Linear:
         self.matrix: FloatArray | None = None
         self.error = 0.0
 
-    def times(self, factors: FloatArray) -> _Linear:
+    def scale(self, factors: FloatArray) -> _Linear:
         """Each output times a number."""
         factors = np.asarray(factors, dtype=np.float64)
         if np.all(factors == 1.0):
@@ -76,7 +76,7 @@ class _Linear:
             self.error = self.error * float(np.max(np.abs(factors))) + _rounding(self.matrix, _ROUNDINGS)
         return self
 
-    def only(self, chosen: FloatArray) -> _Linear:
+    def select(self, chosen: FloatArray) -> _Linear:
         """Some of the outputs."""
         if self.matrix is None:
             self.factors = self.factors[chosen]
@@ -84,7 +84,7 @@ class _Linear:
             self.matrix = self.matrix[chosen]
         return self
 
-    def into(self, matrix: FloatArray) -> _Linear:
+    def matmul(self, matrix: FloatArray) -> _Linear:
         """A matrix applied to the outputs."""
         matrix = np.asarray(matrix, dtype=np.float64)
         if self.matrix is None:
@@ -117,28 +117,28 @@ def _spectral_norm(matrix: FloatArray) -> float:
 
 def _pca(before: _Linear, step: Any) -> _Linear:
     # Rows of an orthogonal projection; whitening divides each by its standard deviation.
-    projected = before.into(step.components_)
+    projected = before.matmul(step.components_)
     if not step.whiten:
         return projected
-    return projected.times(1.0 / np.sqrt(np.maximum(step.explained_variance_, 1e-300, dtype=np.float64)))
+    return projected.scale(1.0 / np.sqrt(np.maximum(step.explained_variance_, 1e-300, dtype=np.float64)))
 
 
 def _divided_by_scale(before: _Linear, step: Any) -> _Linear:
-    return before if step.scale_ is None else before.times(1.0 / np.asarray(step.scale_, dtype=np.float64))
+    return before if step.scale_ is None else before.scale(1.0 / np.asarray(step.scale_, dtype=np.float64))
 
 
 def _multiplied_by_scale(before: _Linear, step: Any) -> _Linear:
-    return before.times(step.scale_)
+    return before.scale(step.scale_)
 
 
 def _selected(before: _Linear, step: Any) -> _Linear:
-    return before.only(step.get_support(indices=True))
+    return before.select(step.get_support(indices=True))
 
 
 _KNOWN: dict[str, Callable[[_Linear, Any], _Linear]] = {
     "PCA": _pca,
     "IncrementalPCA": _pca,
-    "TruncatedSVD": lambda before, step: before.into(step.components_),
+    "TruncatedSVD": lambda before, step: before.matmul(step.components_),
     "StandardScaler": _divided_by_scale,
     "RobustScaler": _divided_by_scale,
     "MaxAbsScaler": _divided_by_scale,

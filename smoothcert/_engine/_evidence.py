@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from .tallies import Tally
+from ..tallies import Tally
 
 Span = tuple[int, int]
 
 
-def with_span(spans: Sequence[Span], new: Span) -> tuple[Span, ...]:
+def add_span(spans: Sequence[Span], new: Span) -> tuple[Span, ...]:
     """Disjoint spans in order, neighbours joined, with one more."""
     joined: list[Span] = []
     for first, last in sorted([*spans, new]):
@@ -29,13 +29,13 @@ def with_span(spans: Sequence[Span], new: Span) -> tuple[Span, ...]:
     return tuple(joined)
 
 
-def gaps(spans: Sequence[Span], n_blocks: int) -> list[Span]:
+def missing_spans(spans: Sequence[Span], n_blocks: int) -> list[Span]:
     """What is missing of all blocks."""
     edges = [0, *(edge for span in spans for edge in span), n_blocks]
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
-def cut(missing: Mapping[int, Sequence[Span]], length: Callable[[int], int]) -> Iterator[tuple[int, Span]]:
+def split_spans(missing: Mapping[int, Sequence[Span]], length: Callable[[int], int]) -> Iterator[tuple[int, Span]]:
     """Rows and their spans, cut into nearly equal pieces; `length` says how long they may be when so many blocks are
     left."""
     left = sum(last - first for spans in missing.values() for first, last in spans)
@@ -49,7 +49,7 @@ def cut(missing: Mapping[int, Sequence[Span]], length: Callable[[int], int]) -> 
                 first = end
 
 
-def draws_in(spans: Iterable[Span], block: int, n_draws: int) -> int:
+def count_draws(spans: Iterable[Span], block: int, n_draws: int) -> int:
     """Draws of noise in spans of blocks of a given size, the last of which may be short."""
     return sum(min(last * block, n_draws) - first * block for first, last in spans)
 
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
     tally: Tally
 
 
-class Ledger:
+class EvidenceStore:
     """Evidence so far, by stage and row.
 
     Attributes
@@ -96,4 +96,4 @@ class Ledger:
         if known is None:
             self._entries[stage, row] = Entry((span,), tally)
         else:
-            self._entries[stage, row] = Entry(with_span(known.spans, span), known.tally.merge(tally))
+            self._entries[stage, row] = Entry(add_span(known.spans, span), known.tally.merge(tally))

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray
-from ._base import IntArray, Tally, finite, rows_of_counts
+from ._base import IntArray, Tally, as_row_counts, check_finite
 
 # Gradients may be small where the class is far from any other; see the steps of other sums.
 _STEPS = 2.0**34
 
 
 @dataclass(eq=False)
-class SlopeTally(Tally):
+class InputGradientTally(Tally):
     """Hits, and the sum of the gradients of a differentiable margin at noisy copies of the input.
 
     Parameters
@@ -36,14 +36,14 @@ class SlopeTally(Tally):
 
     def __post_init__(self) -> None:
         rows = len(self.slope_sum)
-        self.hits = rows_of_counts("hits", self.hits, rows)
-        self.n = rows_of_counts("n", self.n, rows)
-        finite("slope_sum", self.slope_sum)
+        self.hits = as_row_counts("hits", self.hits, rows)
+        self.n = as_row_counts("n", self.n, rows)
+        check_finite("slope_sum", self.slope_sum)
         if self.candidate is not None:
-            self.candidate = rows_of_counts("candidate", self.candidate, rows)
+            self.candidate = as_row_counts("candidate", self.candidate, rows)
 
     @classmethod
-    def empty(cls, n_rows: int, n_features: int, candidate: ArrayLike | None = None) -> SlopeTally:
+    def empty(cls, n_rows: int, n_features: int, candidate: ArrayLike | None = None) -> InputGradientTally:
         """A tally with no samples yet."""
         hits, n = np.zeros((2, n_rows), np.int64)
         return cls(hits, n, np.zeros((n_rows, n_features)), candidate)  # type: ignore[arg-type]
@@ -52,14 +52,14 @@ class SlopeTally(Tally):
         return len(self.n)
 
     @property
-    def uses_noise(self) -> bool:
+    def needs_noise(self) -> bool:
         return True
 
-    def counts_by_name(self) -> dict[str, NDArray[Any]]:
+    def summary(self) -> dict[str, NDArray[Any]]:
         return {"hits": self.hits, "n": self.n}
 
-    def _same(self, other: Any) -> dict[str, Any]:
-        return {**super()._same(other), "features": self.slope_sum.shape[1], "candidate": self.candidate}
+    def _merge_key(self, other: Any) -> dict[str, Any]:
+        return {**super()._merge_key(other), "features": self.slope_sum.shape[1], "candidate": self.candidate}
 
     def update(self, noise: Any, votes: ArrayLike) -> None:
         """Add votes and gradients.

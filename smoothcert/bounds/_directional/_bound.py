@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from .._numerics import LARGEST_GRADIENT, SAFETY
-from .._validation import FloatArray, as_float_array, broadcast, check_grad_norm, check_interval, check_probability
-from ._directional_dual import best_multipliers, dual_value
-from ._directional_integral import bin_masses, chord_ends
-from ._directional_radius import cells_radius, plan_cells
+from ..._numerics import LARGEST_GRADIENT, SAFETY
+from ..._validation import FloatArray, as_float_array, broadcast, check_grad_norm, check_interval, check_probability
+from ._dual import best_multipliers, dual_value
+from ._integral import bin_masses, chord_ends
+from ._radius import cells_radius, plan_cells
 
 _LEAST_ACROSS = 1e-3
 _LEAST_VERTICES = 24

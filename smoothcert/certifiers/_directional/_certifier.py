@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from .._validation import FloatArray, check_choice
-from ..bounds import first_order_radius
-from ..bounds._directional_integral import bin_masses
-from ..bounds._directional_radius import N_CELLS, Cells, cells_radius
-from ..confidence import binomial_lower, stratified_lower
-from ..tallies import DirectionalPlan, DirectionalTally, GradientTally, IntArray, SlopeTally, Tally
-from ._base import BaseCertifier, Pilot, check_int
-from ._directional_plan import gradient_across_upper, plan_from_pilot
+from ..._validation import FloatArray, check_choice
+from ...bounds import first_order_radius
+from ...bounds._directional._integral import bin_masses
+from ...bounds._directional._radius import N_CELLS, Cells, cells_radius
+from ...confidence import binomial_lower, stratified_lower
+from ...tallies import DirectionalPlan, DirectionalTally, GradientTally, InputGradientTally, IntArray, Tally
+from .._base import BaseCertifier, Pilot, check_int
+from ._plan import gradient_across_upper, plan_from_pilot
 
 GRADIENT_SHARE = 0.2
 """Share of `alpha` for the limit of the gradient across the direction, as in the second-order certificate."""
@@ -133,7 +133,7 @@ class DirectionalCertifier(BaseCertifier):
         return first, Pilot(share - few, self._along, self._plan_along, needed=_is_measured)
 
     def _slopes(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
-        return SlopeTally.empty(n_rows, n_features, candidate)
+        return InputGradientTally.empty(n_rows, n_features, candidate)
 
     def _score(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
         return GradientTally.empty(n_rows, n_features, candidate=candidate)

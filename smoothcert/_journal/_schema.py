@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from ._ledger import Span
+from .._engine._evidence import Span
 
 SCHEMA = 3
 """Version of the file's layout, of the noise whose blocks it counts, and of the plans that pilots make, which are not
@@ -94,7 +94,7 @@ def read_labels(file: sqlite3.Connection) -> bytes:
     return bytes(payload)
 
 
-def lock_of(path: Path) -> sqlite3.Connection:
+def acquire_lock(path: Path) -> sqlite3.Connection:
     lock = sqlite3.connect(f"{path}-lock", timeout=0.0, isolation_level=None)
     try:
         lock.execute("BEGIN EXCLUSIVE")
@@ -113,7 +113,7 @@ _CURE = "Check that the disk has room and that the file and its directory can be
 
 
 @contextmanager
-def told(path: Path, what: str, cure: str = _CURE) -> Iterator[None]:
+def translate_sqlite_errors(path: Path, what: str, cure: str = _CURE) -> Iterator[None]:
     """Errors of the file in words: what failed, that earlier records are safe, and what to do."""
     try:
         yield

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from .._numerics import density, exp_tangent_roots
-from .._validation import FloatArray
+from ..._numerics import density, exp_tangent_roots
+from ..._validation import FloatArray
 
 _LOG_ZERO = -600.0
 """Stands for the logarithm of zero; whatever it multiplies vanishes in double precision."""
@@ -26,7 +26,7 @@ _values = np.array(exp_tangent_roots(np.square(np.linspace(0.0, _TABLE_END, _TAB
 _TABLE, _TABLE_RISE = np.ascontiguousarray(_values[:, :-1]), np.diff(_values)
 
 
-class Ends(NamedTuple):
+class ChordEnds(NamedTuple):
     """Each bin replaced by two values of `w` and their weights, such that means of concave functions do not grow.
 
     A concave function lies above its chord, so its mean over a bin is at least the chord at the mean of `w`. Where `w`
@@ -52,7 +52,7 @@ def bin_masses(edges: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray
     return np.where(around_zero, 1.0 - tail[..., :-1] - tail[..., 1:], masses)
 
 
-def chord_ends(edges: FloatArray, along: FloatArray) -> Ends:
+def chord_ends(edges: FloatArray, along: FloatArray) -> ChordEnds:
     """Two-point stand-ins of all bins for displacements `along`."""
     along = np.asarray(along, dtype=np.float64)[..., None]
     mass = bin_masses(edges)
@@ -73,11 +73,11 @@ def chord_ends(edges: FloatArray, along: FloatArray) -> Ends:
     share[..., :1] = np.where(rising, np.clip(first, 0.0, 1.0), 1.0)
     share[..., -1:] = np.where(falling, 1.0 - np.clip(last, 0.0, 1.0), 0.0)
     # On the side where w vanishes the zero end comes first on the left and second on the right.
-    return Ends(mass, np.stack([low, high]), np.stack([(1.0 - share) * mass, share * mass]))
+    return ChordEnds(mass, np.stack([low, high]), np.stack([(1.0 - share) * mass, share * mass]))
 
 
 @dataclass(frozen=True)
-class Inner:
+class InnerIntegral:
     """The parts of `J`: ``J = lifted - nu (1 - missed) - k moment``, and what its derivatives need.
 
     The integrand is negative between two roots `z`, if there is a cut at all. The lower one comes first along the
@@ -115,7 +115,7 @@ def _outwards(pair: FloatArray) -> FloatArray:
     return turned
 
 
-def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: FloatArray) -> Inner:
+def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: FloatArray) -> InnerIntegral:
     """`J` in closed form; the integrand is negative between two roots, or nowhere.
 
     With ``y = across (nu + k z) / k`` the roots solve ``y - log y = 1 + gap``. A root that is off by a little makes
@@ -133,7 +133,7 @@ def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: Flo
     at = density(z)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(cut, at / (k * np.abs(rise)), 0.0)
-    return Inner(log_w, across, cut, z, at, rate)
+    return InnerIntegral(log_w, across, cut, z, at, rate)
 
 
 def tangent_roots(gap: FloatArray) -> FloatArray:

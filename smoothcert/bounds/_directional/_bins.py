@@ -1,12 +1,13 @@
 """Multipliers of single bins of the directional certificate, at a given slope.
 
-A bin stands for two values of `w`, a lower and an upper one (`Ends`). At multiplier `nu` the line ``nu + k z`` cuts an
-interval out of each curve ``w exp(across z - across^2 / 2)``, or misses it: the lower curve is cut first. Outside of
-the intervals lie the misses of the worst case, and `nu` is right where they have the share that the bin has. As the
-line rises, that share falls: smoothly, but for the two moments when the line begins to cut a curve, where it falls like
-the square root of what the line has risen. So the unknown is not `nu` but how far one end of the interval is from the
-point where the line touched the curve: of the upper curve if that is cut, else of the lower one. Of the two ends it is
-the one nearer to the bulk of the noise. In that unknown the share falls smoothly, like a normal distribution function.
+A bin stands for two values of `w`, a lower and an upper one (`ChordEnds`). At multiplier `nu` the line ``nu + k z``
+cuts an interval out of each curve ``w exp(across z - across^2 / 2)``, or misses it: the lower curve is cut first.
+Outside of the intervals lie the misses of the worst case, and `nu` is right where they have the share that the bin has.
+As the line rises, that share falls: smoothly, but for the two moments when the line begins to cut a curve, where it
+falls like the square root of what the line has risen. So the unknown is not `nu` but how far one end of the interval is
+from the point where the line touched the curve: of the upper curve if that is cut, else of the lower one. Of the two
+ends it is the one nearer to the bulk of the noise. In that unknown the share falls smoothly, like a normal distribution
+function.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from .._numerics import density
-from .._validation import FloatArray
-from ._directional_integral import Ends, Inner, inner_integral, tangent_roots
+from ..._numerics import density
+from ..._validation import FloatArray
+from ._integral import ChordEnds, InnerIntegral, inner_integral, tangent_roots
 
 _LEAST_DISTANCE = 1e-3
 _FIRST_DISTANCE = 0.05
@@ -45,7 +46,7 @@ class Bins(NamedTuple):
         How far the ends of the lower curve's interval are from its touching point when the upper curve is touched.
     """
 
-    ends: Ends
+    ends: ChordEnds
     misses: FloatArray
     ridge: FloatArray
     tilt: FloatArray
@@ -53,32 +54,36 @@ class Bins(NamedTuple):
     opening: FloatArray
 
     @classmethod
-    def of(cls, ends: Ends, across: FloatArray, misses: FloatArray, ridge: FloatArray, tilt: FloatArray) -> Bins:
+    def from_ends(
+        cls, ends: ChordEnds, across: FloatArray, misses: FloatArray, ridge: FloatArray, tilt: FloatArray
+    ) -> Bins:
         sorted_already = ends.log_w[0] <= ends.log_w[1]
         log_w, weight = (np.where(sorted_already, part, part[::-1]) for part in ends[1:])
         # Where both are the same, weights can be chosen, and none should be zero.
         weight = np.where(log_w[0] == log_w[1], ends.mass / 2.0, weight)
         opening = np.abs(tangent_roots(log_w[1] - log_w[0])) / across[:, None]
-        return cls(Ends(ends.mass, log_w, weight), misses, ridge, tilt, across, opening)
+        return cls(ChordEnds(ends.mass, log_w, weight), misses, ridge, tilt, across, opening)
 
-    def only(self, rows: FloatArray) -> Bins:
-        ends = Ends(self.ends.mass, self.ends.log_w[:, rows], self.ends.weight[:, rows])
+    def take(self, rows: FloatArray) -> Bins:
+        ends = ChordEnds(self.ends.mass, self.ends.log_w[:, rows], self.ends.weight[:, rows])
         misses, ridge, tilt, across = (part[rows] for part in self[1:5])
         return Bins(ends, misses, ridge, tilt, across, self.opening[:, rows])
 
 
-class Place(NamedTuple):
+class WarmStart(NamedTuple):
     """Where solutions were, to start from with other slopes: whether the upper curve is cut, and the deciding end of
     the interval, counted so that half-spaces of a given share end at the same place."""
 
     upper: FloatArray
     end: FloatArray
 
-    def only(self, rows: FloatArray) -> Place:
-        return Place(self.upper[rows], self.end[rows])
+    def take(self, rows: FloatArray) -> WarmStart:
+        return WarmStart(self.upper[rows], self.end[rows])
 
 
-def solve_bins(bins: Bins, k: FloatArray, n_steps: int, start: Place | None) -> tuple[FloatArray, Inner, Place]:
+def solve_bins(
+    bins: Bins, k: FloatArray, n_steps: int, start: WarmStart | None
+) -> tuple[FloatArray, InnerIntegral, WarmStart]:
     """For given slopes, the multipliers at which worst cases have the shares that the bins have, by `n_steps` safe
     Newton steps; with the integrals there."""
     across, slope = bins.across[:, None], k[:, None] * bins.tilt
@@ -126,7 +131,7 @@ def solve_bins(bins: Bins, k: FloatArray, n_steps: int, start: Place | None) -> 
         inside = ((ahead > least) & (ahead < most)) | (ahead == distance)
         distance = _away(np.where(inside, ahead, (least + most) / 2.0), kink)
     end = np.where(upper, distance + touch[1], distance + kink + touch[0])
-    return nu, inner, Place(upper, end)
+    return nu, inner, WarmStart(upper, end)
 
 
 def _away(distance: FloatArray, kink: FloatArray) -> FloatArray:
@@ -137,7 +142,7 @@ def _away(distance: FloatArray, kink: FloatArray) -> FloatArray:
 def _newton(
     bins: Bins,
     share: FloatArray,
-    inner: Inner,
+    inner: InnerIntegral,
     missed: FloatArray,
     allowed: FloatArray,
     excess: FloatArray,

@@ -12,10 +12,10 @@ from typing import Any
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
+from ._broadcast import is_dask
 from ._dask import dask_results
-from ._sharing import is_dask
 
-Unit = tuple[int, Callable[..., Any], tuple[Any, ...]]
+Task = tuple[int, Callable[..., Any], tuple[Any, ...]]
 """A piece of work: its number of samples, a function, and its arguments."""
 
 # Units submitted at a time, for each worker: it should not wait for the next one.
@@ -26,36 +26,36 @@ _ROUND = 4
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Executor:
     """How work is run: in how many processes, and who is told of progress."""
 
     n_jobs: int | None = None
     progress: Callable[[int], Any] = field(default=lambda samples: None)
 
-    def run(self, units: Iterable[Unit], several: bool = True) -> Generator[Any, None, None]:
+    def run(self, tasks: Iterable[Task], several: bool = True) -> Generator[Any, None, None]:
         """Results of all units as they become ready, in any order; units are made as they are needed.
 
         Close the iterator when leaving it early: that stops the workers.
         """
         workers = effective_n_jobs(self.n_jobs)
         if workers == 1 or not several:
-            for samples, function, arguments in units:
+            for samples, function, arguments in tasks:
                 result = function(*arguments)
                 self.progress(samples)
                 yield result
             return
-        with closing(_results(units, self.n_jobs, workers)) as results:
+        with closing(_results(tasks, self.n_jobs, workers)) as results:
             for samples, result in results:
                 self.progress(samples)
                 yield result
 
 
-def _results(units: Iterable[Unit], n_jobs: int | None, workers: int) -> Generator[tuple[int, Any], None, None]:
+def _results(tasks: Iterable[Task], n_jobs: int | None, workers: int) -> Generator[tuple[int, Any], None, None]:
     backend, _ = get_active_backend()
     if is_dask(backend):
-        yield from dask_results(backend, units, _AHEAD * workers)
+        yield from dask_results(backend, tasks, _AHEAD * workers)
         return
-    tasks = (delayed(_with_samples)(*unit) for unit in units)
+    tasks = (delayed(_with_samples)(*unit) for unit in tasks)
     if getattr(backend, "supports_return_generator", False):
         ahead = f"{_AHEAD}*n_jobs"
         results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch=ahead, batch_size=1)(tasks)

@@ -1,0 +1,1 @@
+"""The engine: noise, votes and tallies of rows, stage by stage."""

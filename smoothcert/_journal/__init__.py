@@ -1,0 +1,1 @@
+"""Journals: evidence kept in a file, so that a run survives a kill and continues with the same bits."""

@@ -1,0 +1,1 @@
+"""The directional certificate: the class is measured along one direction and only bounded across it."""

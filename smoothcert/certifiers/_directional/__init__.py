@@ -1,0 +1,1 @@
+"""The directional certifier, and how it plans."""
