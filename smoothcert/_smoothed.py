@@ -288,7 +288,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if journal is not None:
             journal, space = journal if isinstance(journal, Placed) else (journal, "input")
             seeded = self.random_state is not None
-            content = voter.content()
+            content = voter.fingerprint_state()
             run = describe_run(
                 content,
                 self.classes_,

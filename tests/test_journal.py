@@ -133,7 +133,7 @@ def test_a_stopped_run_continues_to_the_same_bits(certifier, tmp_path, monkeypat
     shares = []
     # Stops in the selection, in the middle of an input, and between two; the cut differs from call to call.
     for calls, seconds in ((3, 0.5), (17, 0.002), (9, 0.01), (20, 0.0001)):
-        monkeypatch.setattr("smoothcert._sampling._UNIT_SECONDS", seconds)
+        monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", seconds)
         Stubborn.calls_left = calls
         with pytest.raises(StoppedError):
             smoothed(certifier).certify(INPUTS, journal=path)
@@ -376,7 +376,7 @@ def test_a_pipeline_keeps_a_journal_in_its_own_space(tmp_path):
 
 
 def test_partial_results(tmp_path, monkeypatch):
-    monkeypatch.setattr("smoothcert._sampling._UNIT_SECONDS", 1e6)  # the same units however slow the first block is
+    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e6)  # the same tasks always
     path = tmp_path / "run.sqlite"
     reference = smoothed().certify(INPUTS)
     Stubborn.calls_left = 6 + 25
@@ -412,8 +412,8 @@ def test_writes_are_batched(tmp_path, monkeypatch):
     flushes = []
     flush = Journal.flush
     monkeypatch.setattr(Journal, "flush", lambda self: (flushes.append(1), flush(self)))
-    monkeypatch.setattr("smoothcert._sampling._UNIT_SECONDS", 1e-6)
-    monkeypatch.setattr("smoothcert._journal._LEAST_SECONDS", 1e6)
+    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-6)
+    monkeypatch.setattr("smoothcert._journal._writer._LEAST_SECONDS", 1e6)
     smoothed().certify(INPUTS, journal=tmp_path / "run.sqlite")
     assert len(flushes) == 1
     assert read_journal(tmp_path / "run.sqlite").share == 1.0

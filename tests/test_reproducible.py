@@ -16,8 +16,8 @@ from smoothcert import (
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
     SmoothedClassifier,
-    _sampling,
 )
+from smoothcert._engine import _sampler as _sampling
 from smoothcert._noise._seeds import ESTIMATION, SELECTION, NumpyArrays, Seed, block_size, hash_row
 
 X, Y = load_iris(return_X_y=True)

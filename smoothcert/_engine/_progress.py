@@ -16,5 +16,5 @@ def progress_bar(verbose: int, total: int, name: str) -> Iterator[Callable[[int]
         from tqdm.auto import tqdm
     except ImportError as error:
         raise ImportError("verbose=1 needs tqdm to show progress; install tqdm, or set verbose=0.") from error
-    with tqdm(total=total, desc=name, task=" samples", unit_scale=True) as bar:
+    with tqdm(total=total, desc=name, unit=" samples", unit_scale=True) as bar:
         yield bar.update

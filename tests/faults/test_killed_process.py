@@ -17,7 +17,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 KILLER = """
 import json, os, random, signal, sys, time
 import long_runs
-from smoothcert import _journal, _sampling, read_journal
+from smoothcert import read_journal
+from smoothcert._engine import _sampler as _sampling
+from smoothcert._journal import _writer as _journal
 
 # Commits as often as possible, so that kills fall into them too.
 _journal._LEAST_SECONDS, _journal._TIMES_COST = 0.0, 0.0

@@ -9,7 +9,8 @@ import pytest
 from joblib import parallel_config
 from long_runs import INPUTS, assert_same
 
-from smoothcert import _sampling, read_journal
+from smoothcert import read_journal
+from smoothcert._engine import _sampler as _sampling
 from smoothcert._journal._writer import Journal
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")]

@@ -12,8 +12,9 @@ from joblib import parallel_config
 from long_runs import INPUTS, assert_same
 from sklearn.base import clone
 
-from smoothcert import _dask, read_journal
+from smoothcert import read_journal
 from smoothcert._journal._writer import Journal
+from smoothcert._parallel import _dask
 from smoothcert._parallel._broadcast import Broadcast
 from smoothcert._parallel._dask import dask_results
 from smoothcert._parallel._executor import Executor
@@ -156,7 +157,7 @@ def test_what_units_share_is_sent_again_when_it_is_lost():
 @pytest.mark.parametrize("certifier", under_test.ALL, ids=under_test.IDS)
 def test_units_can_be_repeated_where_memory_is_shared(certifier, monkeypatch):
     """Nothing of the first time shows in the second."""
-    monkeypatch.setattr("smoothcert._sampling._UNIT_SECONDS", 1e-6)
+    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-6)
     clf = long_runs.model(clone(certifier))
     reference = clf.certify(INPUTS[:2])
 
@@ -173,7 +174,7 @@ def test_units_can_be_repeated_where_memory_is_shared(certifier, monkeypatch):
 @pytest.mark.filterwarnings("ignore")  # Dask's own, about ports in use
 def test_dask_loses_the_model_half_way(tmp_path, monkeypatch):
     """As when the last worker that has a copy dies: Dask cancels all that is under way."""
-    monkeypatch.setattr("smoothcert._sampling._UNIT_SECONDS", 1e-6)
+    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-6)
     clf = long_runs.model()
     reference = clf.certify(INPUTS)
     add, scatter = Journal.add, distributed.Client.scatter

@@ -105,7 +105,9 @@ def test_reading_changes_nothing(journal):
 HAMMER = """
 import os, random, signal, sys, time
 import long_runs
-from smoothcert import _journal, _sampling, read_journal
+from smoothcert import read_journal
+from smoothcert._engine import _sampler as _sampling
+from smoothcert._journal import _writer as _journal
 
 _journal._LEAST_SECONDS, _journal._TIMES_COST = 0.0, 0.0
 _sampling._UNIT_SECONDS = 0.001
