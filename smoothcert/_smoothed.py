@@ -20,15 +20,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ._certificates import Certificates
-from ._engine._evidence import EvidenceStore
-from ._engine._progress import progress_bar
-from ._engine._sampler import Sampler, sample_evidence, votes_of_rows
+from ._engine import EvidenceStore, Run, Sampler, certifier_stages, collect_evidence, count_votes, progress_bar
 from ._issue import build_certificates, effective_sigma
 from ._journal._writer import Journal, Placed, describe_run
 from ._models._sklearn import is_neural, voter_for
-from ._noise._seeds import VOTE, hash_row, seed_from
-from ._parallel._broadcast import broadcast
-from ._parallel._executor import Executor
+from ._noise import hash_row, seed_from
+from ._parallel import Executor, broadcast
 from ._validation import FloatArray, check_choice
 from .certifiers import BaseCertifier, DirectionalCertifier
 from .tallies import IntArray
@@ -289,7 +286,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             journal, space = journal if isinstance(journal, Placed) else (journal, "input")
             seeded = self.random_state is not None
             content = voter.fingerprint_state()
-            run = describe_run(
+            about = describe_run(
                 content,
                 self.classes_,
                 certifier,
@@ -303,25 +300,27 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 provenance,
                 unit,
             )
-            evidence = Journal(journal, run)
-        with evidence as ledger:
-            sampler = Sampler(voter, sigma, ledger.seed, self.batch_size)
-            with progress_bar(self.verbose, total, "certify") as advance, broadcast(sampler, self.n_jobs) as at_hand:
-                executor = Executor(self.n_jobs, advance)
-                candidate, tally = sample_evidence(at_hand, executor, certifier, X, keys, self.classes_, ledger)
-        spent = time.perf_counter() - started if ledger.grown else 0.0
-        provenance |= {"seed": ledger.seed, "seconds": ledger.seconds + spent}
-        return build_certificates(certifier, candidate, tally, unit, self.classes_, provenance)
+            evidence = Journal(journal, about)
+        stages = certifier_stages(certifier, voter.differentiable(X[0]), len(X), X[0].size, len(self.classes_))
+        with evidence as store:
+            sampler = Sampler(voter, sigma, store.seed, self.batch_size)
+            with progress_bar(self.verbose, total, "certify") as advance, broadcast(sampler, self.n_jobs) as sent:
+                run = Run(sampler=sent, executor=Executor(self.n_jobs, advance), X=X, keys=keys)
+                found = collect_evidence(run, stages, self.classes_, store)
+        assert found.tally is not None
+        spent = time.perf_counter() - started if store.grown else 0.0
+        provenance |= {"seed": store.seed, "seconds": store.seconds + spent}
+        return build_certificates(certifier, found.candidate, found.tally, unit, self.classes_, provenance)
 
     def _votes(self, X: Any) -> IntArray:
         X = self._ready(X)
         total = len(X) * self.n_votes
         with (
             progress_bar(self.verbose, total, "predict") as advance,
-            broadcast(self._sampler(), self.n_jobs) as at_hand,
+            broadcast(self._sampler(), self.n_jobs) as sent,
         ):
-            executor = Executor(self.n_jobs, advance)
-            return votes_of_rows(at_hand, executor, X, self._keys(X), VOTE, self.n_votes, len(self.classes_))
+            run = Run(sampler=sent, executor=Executor(self.n_jobs, advance), X=X, keys=self._keys(X))
+            return count_votes(run, self.n_votes, len(self.classes_))
 
     def _sampler(self) -> Sampler:
         return Sampler(

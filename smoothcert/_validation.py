@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[Any]
+IndexArray = NDArray[np.intp]
 
 
 def as_float_array(name: str, value: ArrayLike) -> FloatArray:

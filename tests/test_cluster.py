@@ -49,7 +49,7 @@ class RoundsBackend(ThreadingBackend):
 
 def test_backends_that_return_lists_work_in_rounds(tmp_path, monkeypatch):
     register_parallel_backend("rounds", RoundsBackend)
-    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-6)
+    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-6)
     clf = long_runs.model()
     reference = clf.certify(INPUTS)
     from smoothcert._journal._writer import Journal
@@ -71,7 +71,7 @@ def test_backends_that_return_lists_work_in_rounds(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
 def test_local_processes_read_the_model_once(backend, tmp_path, monkeypatch):
-    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-6)
+    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-6)
     clf = witnessed(tmp_path / "diary")
     with parallel_config(backend=backend, n_jobs=2):
         assert_same(clf.certify(INPUTS), long_runs_reference(clf))
@@ -89,7 +89,7 @@ def long_runs_reference(clf):
 @pytest.mark.filterwarnings("ignore")  # Dask's own, about ports in use
 def test_dask_sends_the_model_once_to_each_worker(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-6)
+    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-6)
     clf = witnessed(tmp_path / "diary")
     reference = clf.certify(INPUTS)
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}

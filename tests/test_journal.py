@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from smoothcert import DipoleCertifier, FirstOrderCertifier, SmoothedClassifier, certify, read_journal
-from smoothcert._engine._evidence import EvidenceStore, add_span, count_draws, missing_spans, split_spans
+from smoothcert._engine._evidence import EvidenceStore, add_span, bundle_spans, count_draws, missing_spans
 from smoothcert._journal._serialisation import pack_tally, unpack_tally
 from smoothcert._journal._writer import Journal
 from smoothcert.certifiers import Pilot
@@ -62,6 +62,10 @@ def smoothed(certifier=None, **parameters):
 # Spans.
 
 
+def blocks(row, span):
+    return span[1] - span[0]
+
+
 @given(st.permutations(range(12)), st.integers(1, 12), st.integers(1, 5))
 def test_spans_and_gaps_make_up_the_whole(order, n_done, length):
     done = ()
@@ -70,20 +74,30 @@ def test_spans_and_gaps_make_up_the_whole(order, n_done, length):
     covered = [block for first, last in done for block in range(first, last)]
     assert covered == sorted(order[:n_done])
     assert all(a[1] < b[0] for a, b in itertools.pairwise(done))
-    rest = [span for _, span in split_spans({0: missing_spans(done, 12)}, lambda left: length)]
+    bundles = list(bundle_spans({0: missing_spans(done, 12)}, blocks, lambda left: length))
+    rest = [span for bundle in bundles for _, span in bundle]
     assert sorted(covered + [block for first, last in rest for block in range(first, last)]) == list(range(12))
-    assert all(0 < last - first <= length for first, last in rest)
+    assert all(0 < sum(blocks(*part) for part in bundle) <= length for bundle in bundles)
     assert count_draws(done, 10, 115) + count_draws(rest, 10, 115) == 115
 
 
-def test_pieces_get_shorter_towards_the_end():
-    pieces = list(split_spans({4: [(0, 50)], 2: [(10, 20), (30, 70)]}, lambda left: max(2, left // 8)))
-    assert sum(last - first for _, (first, last) in pieces) == 100
-    lengths = [last - first for _, (first, last) in pieces]
-    assert lengths == sorted(lengths, reverse=True)
-    assert lengths[0] > 8
-    assert lengths[-1] <= 2
-    assert [row for row, _ in pieces] == sorted((row for row, _ in pieces), reverse=True)
+def test_bundles_get_smaller_towards_the_end():
+    missing = {4: [(0, 50)], 2: [(10, 20), (30, 70)]}
+    bundles = list(bundle_spans(missing, blocks, lambda left: max(2, left // 8)))
+    sizes = [sum(blocks(*part) for part in bundle) for bundle in bundles]
+    assert sum(sizes) == 100
+    assert max(sizes[:3]) > 8
+    assert sizes[-1] <= 2
+    assert max(sizes[-10:]) <= 4
+    rows = [row for bundle in bundles for row, _ in bundle]
+    assert rows == sorted(rows, reverse=True)
+
+
+def test_short_rows_share_a_bundle():
+    missing = {row: [(0, 1)] for row in range(10)}
+    bundles = list(bundle_spans(missing, lambda row, span: 500, lambda left: 2000))
+    assert [len(bundle) for bundle in bundles] == [4, 4, 2]
+    assert [row for bundle in bundles for row, _ in bundle] == list(range(10))
 
 
 def test_no_block_counts_twice():
@@ -133,7 +147,7 @@ def test_a_stopped_run_continues_to_the_same_bits(certifier, tmp_path, monkeypat
     shares = []
     # Stops in the selection, in the middle of an input, and between two; the cut differs from call to call.
     for calls, seconds in ((3, 0.5), (17, 0.002), (9, 0.01), (20, 0.0001)):
-        monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", seconds)
+        monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", seconds)
         Stubborn.calls_left = calls
         with pytest.raises(StoppedError):
             smoothed(certifier).certify(INPUTS, journal=path)
@@ -376,10 +390,10 @@ def test_a_pipeline_keeps_a_journal_in_its_own_space(tmp_path):
 
 
 def test_partial_results(tmp_path, monkeypatch):
-    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e6)  # the same tasks always
+    monkeypatch.setattr("smoothcert._engine._collect._Pace.room", lambda self, left: 20_000)  # a row at a time
     path = tmp_path / "run.sqlite"
     reference = smoothed().certify(INPUTS)
-    Stubborn.calls_left = 6 + 25
+    Stubborn.calls_left = 1 + 25
     with pytest.raises(StoppedError):
         smoothed().certify(INPUTS, journal=path)
     view = read_journal(path)
@@ -412,7 +426,7 @@ def test_writes_are_batched(tmp_path, monkeypatch):
     flushes = []
     flush = Journal.flush
     monkeypatch.setattr(Journal, "flush", lambda self: (flushes.append(1), flush(self)))
-    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-6)
+    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-6)
     monkeypatch.setattr("smoothcert._journal._writer._LEAST_SECONDS", 1e6)
     smoothed().certify(INPUTS, journal=tmp_path / "run.sqlite")
     assert len(flushes) == 1

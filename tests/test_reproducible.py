@@ -17,8 +17,8 @@ from smoothcert import (
     SecondOrderDipoleCertifier,
     SmoothedClassifier,
 )
-from smoothcert._engine import _sampler as _sampling
-from smoothcert._noise._seeds import ESTIMATION, SELECTION, NumpyArrays, Seed, block_size, hash_row
+from smoothcert._engine import _collect
+from smoothcert._noise import ESTIMATION, SELECTION, NumpyArrays, Seed, block_size, hash_row
 
 X, Y = load_iris(return_X_y=True)
 INPUTS = X[::25]
@@ -62,17 +62,17 @@ def test_plans_made_by_workers_are_the_same(monkeypatch):
 
     def plan_rows(*arguments):
         threads.add(threading.get_ident())
-        return _sampling.plan_rows_here(*arguments)
+        return _collect.plan_rows_here(*arguments)
 
-    monkeypatch.setattr(_sampling, "plan_rows_here", _sampling._plan_rows, raising=False)
-    monkeypatch.setattr(_sampling, "_plan_rows", plan_rows)
-    monkeypatch.setattr(_sampling, "_NOT_WORTH_SENDING", 0.0)
-    monkeypatch.setattr(_sampling, "_LAST_UNIT_SECONDS", 0.0)  # one row at a time
+    monkeypatch.setattr(_collect, "plan_rows_here", _collect._plan_rows, raising=False)
+    monkeypatch.setattr(_collect, "_plan_rows", plan_rows)
+    monkeypatch.setattr(_collect, "_NOT_WORTH_SENDING", 0.0)
+    monkeypatch.setattr(_collect, "_LAST_TASK_SECONDS", 0.0)  # one row at a time
     with parallel_config(backend="threading", n_jobs=2):
         assert_same(model(DirectionalCertifier).certify(INPUTS), reference)
     assert threads - {threading.get_ident()}
     monkeypatch.undo()
-    monkeypatch.setattr(_sampling, "_NOT_WORTH_SENDING", 0.0)
+    monkeypatch.setattr(_collect, "_NOT_WORTH_SENDING", 0.0)
     with parallel_config(backend="loky", n_jobs=2):
         assert_same(model(DirectionalCertifier).certify(INPUTS), reference)
 

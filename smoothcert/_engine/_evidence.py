@@ -35,18 +35,40 @@ def missing_spans(spans: Sequence[Span], n_blocks: int) -> list[Span]:
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
-def split_spans(missing: Mapping[int, Sequence[Span]], length: Callable[[int], int]) -> Iterator[tuple[int, Span]]:
-    """Rows and their spans, cut into nearly equal pieces; `length` says how long they may be when so many blocks are
-    left."""
-    left = sum(last - first for spans in missing.values() for first, last in spans)
+def bundle_spans(
+    missing: Mapping[int, Sequence[Span]], count: Callable[[int, Span], int], room: Callable[[int], int]
+) -> Iterator[list[tuple[int, Span]]]:
+    """Yield rows and their spans in bundles of about equal work.
+
+    A span that is too long for a bundle is split into nearly equal parts; short ones share a bundle.
+
+    Parameters
+    ----------
+    missing : mapping of int to sequence of Span
+        Spans of each row.
+    count : callable
+        Draws of noise in a span of a row.
+    room : callable
+        Draws that make a bundle, given how many are left.
+    """
+    left = sum(count(row, span) for row, spans in missing.items() for span in spans)
+    bundle: list[tuple[int, Span]] = []
+    used = 0
     for row, spans in missing.items():
         for first, last in spans:
             while first < last:
-                pieces = -(-(last - first) // length(left))
-                end = first - (first - last) // pieces
-                yield row, (first, end)
-                left -= end - first
-                first = end
+                most = max(room(left), 1)
+                parts = min(-(-count(row, (first, last)) // most), last - first)
+                end = first - (first - last) // parts
+                draws = count(row, (first, end))
+                if bundle and used + draws > most:
+                    yield bundle
+                    bundle, used = [], 0
+                    continue  # there may be more room, or less, in the next one
+                bundle.append((row, (first, end)))
+                used, left, first = used + draws, left - draws, end
+    if bundle:
+        yield bundle
 
 
 def count_draws(spans: Iterable[Span], block: int, n_draws: int) -> int:

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._certificates import Certificates
-from .._engine._evidence import Span, count_draws, missing_spans
-from .._engine._stages import Stage, run_stages
+from .._engine import Evidence, Span, Stage, certifier_stages, count_draws, missing_spans, run_stages
 from .._issue import build_certificates
-from .._noise._seeds import SELECTION, block_size
+from .._noise import block_size
 from ..certifiers import BaseCertifier
-from ..tallies import IntArray, Tally, VoteTally
+from ..tallies import IntArray, Tally
 from ._schema import check_path, is_new, read_about, read_labels, read_payload, read_spans, translate_sqlite_errors
 from ._serialisation import unpack, unpack_tally
 from ._writer import FUNCTION, certifier_name
@@ -127,17 +126,18 @@ def _view(file: sqlite3.Connection) -> JournalView:
     facts, spans = about["facts"], read_spans(file)
     certifier = _certifier(*facts["certifier"])
     provenance = {**facts["provenance"], "seed": int(about["seed"]), "seconds": float(about["seconds"])}
-    samples, rows, evidence = _evidence(file, facts, certifier, spans)
+    samples, evidence = _evidence(file, facts, certifier, spans)
     certificates = None
-    if evidence is not None:
-        candidate, tally = evidence
+    if evidence.tally is not None:
         classes = unpack(read_labels(file))["classes"]
         classes = classes.astype(object) if facts["object_labels"] else classes
         certificates = build_certificates(
-            certifier, candidate, tally, facts["unit"], classes, provenance, facts["space"]
+            certifier, evidence.candidate, evidence.tally, facts["unit"], classes, provenance, facts["space"]
         )
     each = certifier.n_selection + certifier.n_samples
-    return JournalView(MappingProxyType(provenance), samples, each, np.array(rows, dtype=np.intp), certificates)
+    return JournalView(
+        MappingProxyType(provenance), samples, each, np.array(evidence.rows, dtype=np.intp), certificates
+    )
 
 
 def _evidence(
@@ -145,32 +145,24 @@ def _evidence(
     facts: Mapping[str, Any],
     certifier: BaseCertifier,
     spans: Mapping[tuple[int, int], Sequence[Span]],
-) -> tuple[IntArray, Sequence[int], tuple[IntArray, Tally] | None]:
-    """Samples counted for each row, rows that are finished, and their candidates and evidence."""
-    block, n_classes = block_size(facts["n_features"]), facts["n_classes"]
+) -> tuple[IntArray, Evidence]:
+    """Return the samples counted for each row, and the evidence about rows that are finished."""
+    block = block_size(facts["n_features"])
     samples = np.zeros(facts["n_rows"], dtype=np.int64)
-    chosen = [row for row in range(facts["n_rows"]) if spans.get((SELECTION, row))]
-    samples[chosen] = certifier.n_selection
-    if not chosen:
-        return samples, (), None
-    votes = [unpack_tally(read_payload(file, SELECTION, row), VoteTally.empty(1, n_classes)) for row in chosen]
-    candidate = np.argmax(VoteTally.concatenate(votes).counts, axis=1)
 
-    def collect(look: Stage, places: Sequence[int]) -> tuple[Sequence[int], Tally | None]:
+    def collect(stage: Stage) -> tuple[Sequence[int], Tally | None]:
         done, tallies = [], []
-        for place in places:
-            row, n_draws = chosen[place], look.draws(place)
-            found = spans.get((look.stage, row), ())
-            if not callable(look.observes):
-                samples[row] += look.sides * count_draws(found, block, n_draws)
-            if not missing_spans(found, -(-n_draws // block)):
-                done.append(place)
-                tallies.append(unpack_tally(read_payload(file, look.stage, row), look.empty(place)))
+        for row, n_draws in stage.draws.items():
+            known = spans.get((stage.number, row), ())
+            if not callable(stage.observes):
+                samples[row] += stage.sides * count_draws(known, block, n_draws)
+            if not missing_spans(known, -(-n_draws // block)):
+                done.append(row)
+                tallies.append(unpack_tally(read_payload(file, stage.number, row), stage.new_tally(row)))
         return done, type(tallies[0]).concatenate(tallies) if tallies else None
 
-    places, tally = run_stages(certifier, facts["gradients"], candidate, facts["n_features"], n_classes, collect)
-    rows = [chosen[place] for place in places]
-    return samples, rows, None if tally is None else (candidate[list(places)], tally)
+    stages = certifier_stages(certifier, facts["gradients"], facts["n_rows"], facts["n_features"], facts["n_classes"])
+    return samples, run_stages(stages, collect)
 
 
 def _certifier(name: str, params: dict[str, Any]) -> BaseCertifier:

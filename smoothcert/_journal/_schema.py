@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from .._engine._evidence import Span
+from .._engine import Span
 
 SCHEMA = 3
 """Version of the file's layout, of the noise whose blocks it counts, and of the plans that pilots make, which are not

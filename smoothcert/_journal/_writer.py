@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from .._certificates import plain_labels, plain_value
-from .._engine._evidence import Entry, EvidenceStore, Span
+from .._engine import Entry, EvidenceStore, Span
 from .._validation import FloatArray
 from ..certifiers import BaseCertifier
 from ..tallies import Tally

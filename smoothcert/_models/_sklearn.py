@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._noise._seeds import NumpyArrays
+from .._noise import NumpyArrays
 from .._validation import FloatArray
 
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from skorch import NeuralNetBinaryClassifier
 
-from .._noise._seeds import Seed
+from .._noise import Seed
 from .._validation import FloatArray
 
 _SOFTNESS = 0.5

@@ -1,1 +1,34 @@
-"""Where noise is drawn: its seeds, and the arrays it is drawn into."""
+"""Where noise is drawn: its seeds, and the arrays it is drawn into.
+
+`_torch` draws for nets; it is imported by what needs it, since it imports torch.
+"""
+
+from __future__ import annotations
+
+from ._numpy import NumpyArrays
+from ._seeds import (
+    ESTIMATION,
+    PILOT,
+    SELECTION,
+    VOTE,
+    Seed,
+    block_size,
+    block_slices,
+    hash_row,
+    pilot_stage,
+    seed_from,
+)
+
+__all__ = [
+    "ESTIMATION",
+    "PILOT",
+    "SELECTION",
+    "VOTE",
+    "NumpyArrays",
+    "Seed",
+    "block_size",
+    "block_slices",
+    "hash_row",
+    "pilot_stage",
+    "seed_from",
+]

@@ -32,19 +32,23 @@ class Executor:
     n_jobs: int | None = None
     progress: Callable[[int], Any] = field(default=lambda samples: None)
 
+    @property
+    def workers(self) -> int:
+        """Number of processes or threads."""
+        return int(effective_n_jobs(self.n_jobs))
+
     def run(self, tasks: Iterable[Task], several: bool = True) -> Generator[Any, None, None]:
         """Results of all units as they become ready, in any order; units are made as they are needed.
 
         Close the iterator when leaving it early: that stops the workers.
         """
-        workers = effective_n_jobs(self.n_jobs)
-        if workers == 1 or not several:
+        if self.workers == 1 or not several:
             for samples, function, arguments in tasks:
                 result = function(*arguments)
                 self.progress(samples)
                 yield result
             return
-        with closing(_results(tasks, self.n_jobs, workers)) as results:
+        with closing(_results(tasks, self.n_jobs, self.workers)) as results:
             for samples, result in results:
                 self.progress(samples)
                 yield result

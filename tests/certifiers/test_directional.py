@@ -204,7 +204,7 @@ def test_a_stopped_run_continues_to_the_same_bits(direction, tmp_path, monkeypat
 
     clf = smoothed(certifier, batch_size=1024)
     monkeypatch.setattr(DecisionTreeClassifier, "predict", stubborn)
-    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-4)
+    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-4)
     shares = []
     # In the selection, in the pilots, in the estimation.
     for calls in (2, 10, 6, 12):

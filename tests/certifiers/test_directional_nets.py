@@ -165,7 +165,7 @@ def test_a_stopped_run_continues_to_the_same_bits(tmp_path, monkeypatch):
 
     monkeypatch.setattr(NeuralVoter, "vote", counted(vote))
     monkeypatch.setattr(NeuralVoter, "vote_with_gradients", counted(slopes))
-    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-4)
+    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-4)
     shares = []
     # Each call asks once for gradients, to see whether there are any, and that counts as two.
     for calls in (8, 14, 14, 16):

@@ -176,11 +176,11 @@ def test_read_only_with_what_a_kill_left(left):
 FULL = """
 import resource, sys
 import long_runs
-from smoothcert._engine import _sampler as _sampling
+from smoothcert._engine import _collect
 from smoothcert._journal import _writer as _journal
 # Many small commits, so that the limit is met.
 _journal._LEAST_SECONDS = _journal._TIMES_COST = 0.0
-_sampling._UNIT_SECONDS = 1e-6
+_collect._TASK_SECONDS = 1e-6
 clf = long_runs.model(long_runs.SecondOrderDipoleCertifier())
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:

@@ -18,12 +18,12 @@ KILLER = """
 import json, os, random, signal, sys, time
 import long_runs
 from smoothcert import read_journal
-from smoothcert._engine import _sampler as _sampling
+from smoothcert._engine import _collect
 from smoothcert._journal import _writer as _journal
 
 # Commits as often as possible, so that kills fall into them too.
 _journal._LEAST_SECONDS, _journal._TIMES_COST = 0.0, 0.0
-_sampling._UNIT_SECONDS = 0.01
+_collect._TASK_SECONDS = 0.01
 # A whole run takes seconds, so that it is not over before a kill, however busy the machine is.
 long_runs.SlowGaussianNB.pause = 0.02
 directory, chance = sys.argv[1], random.Random(0)

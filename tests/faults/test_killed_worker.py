@@ -10,7 +10,7 @@ from joblib import parallel_config
 from long_runs import INPUTS, assert_same
 
 from smoothcert import read_journal
-from smoothcert._engine import _sampler as _sampling
+from smoothcert._engine import _collect
 from smoothcert._journal._writer import Journal
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")]
@@ -39,7 +39,7 @@ def trigger(tmp_path):
 @pytest.fixture
 def clf(trigger, monkeypatch):
     """A model whose workers can be told to die, and whose work is cut into many units."""
-    monkeypatch.setattr(_sampling, "_UNIT_SECONDS", 0.001)
+    monkeypatch.setattr(_collect, "_TASK_SECONDS", 0.001)
     clf = long_runs.model()
     clf.estimator_ = Mortal(str(trigger)).fit(long_runs.X, long_runs.Y)
     return clf
@@ -91,7 +91,7 @@ def test_loky_worker(clf, trigger, tmp_path):
 @pytest.mark.filterwarnings("ignore")  # Dask's own, about a worker that went away and ports in use
 def test_dask_worker(clf, trigger, tmp_path, monkeypatch):
     reference = clf.certify(INPUTS)
-    unit, told = _sampling._tally_unit, []
+    unit, told = _collect._fill_pieces, []
 
     def tell(*arguments):
         # The main process votes too, in the first block; the trigger must wait for the workers.
@@ -103,7 +103,7 @@ def test_dask_worker(clf, trigger, tmp_path, monkeypatch):
 
     with dask_workers(tmp_path) as client:
         assert os.getpid() not in client.run(os.getpid).values()
-        monkeypatch.setattr(_sampling, "_tally_unit", tell)
+        monkeypatch.setattr(_collect, "_fill_pieces", tell)
         found = clf.certify(INPUTS, journal=tmp_path / "run.sqlite")
     assert not trigger.exists()  # somebody died of it
     assert_same(found, reference)

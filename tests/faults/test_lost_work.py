@@ -157,7 +157,7 @@ def test_what_units_share_is_sent_again_when_it_is_lost():
 @pytest.mark.parametrize("certifier", under_test.ALL, ids=under_test.IDS)
 def test_units_can_be_repeated_where_memory_is_shared(certifier, monkeypatch):
     """Nothing of the first time shows in the second."""
-    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-6)
+    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-6)
     clf = long_runs.model(clone(certifier))
     reference = clf.certify(INPUTS[:2])
 
@@ -174,7 +174,7 @@ def test_units_can_be_repeated_where_memory_is_shared(certifier, monkeypatch):
 @pytest.mark.filterwarnings("ignore")  # Dask's own, about ports in use
 def test_dask_loses_the_model_half_way(tmp_path, monkeypatch):
     """As when the last worker that has a copy dies: Dask cancels all that is under way."""
-    monkeypatch.setattr("smoothcert._engine._sampler._UNIT_SECONDS", 1e-6)
+    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-6)
     clf = long_runs.model()
     reference = clf.certify(INPUTS)
     add, scatter = Journal.add, distributed.Client.scatter

@@ -106,11 +106,11 @@ HAMMER = """
 import os, random, signal, sys, time
 import long_runs
 from smoothcert import read_journal
-from smoothcert._engine import _sampler as _sampling
+from smoothcert._engine import _collect
 from smoothcert._journal import _writer as _journal
 
 _journal._LEAST_SECONDS, _journal._TIMES_COST = 0.0, 0.0
-_sampling._UNIT_SECONDS = 0.001
+_collect._TASK_SECONDS = 0.001
 directory, chance = sys.argv[1], random.Random(0)
 clf = long_runs.model()
 

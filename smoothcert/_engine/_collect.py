@@ -1,0 +1,217 @@
+"""Collecting evidence: rows in, tallies out.
+
+Work is divided into tasks, each some blocks of noise of some rows, whose tallies are merged in an evidence store as
+they come back. Since merging is exact in any order, neither the division nor the backend shows in the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._noise import VOTE, block_size
+from .._parallel import Broadcast, Executor, Task
+from .._validation import FloatArray
+from ..tallies import IntArray, Tally, VoteTally
+from ._evidence import EvidenceStore, Span, bundle_spans, count_draws, missing_spans
+from ._sampler import Piece
+from ._stages import Evidence, Stage, Stages, plan_serially, run_stages, vote_stage
+
+# Seconds of work in a task, at most and at least: long enough to hide what it costs to send one, short enough to share
+# and to show progress. Towards the end tasks get shorter, so that all workers finish together.
+_TASK_SECONDS = 0.5
+_LAST_TASK_SECONDS = 0.1
+
+# Seconds of work that workers would hardly finish sooner: calling them takes some hundredths of a second.
+_NOT_WORTH_SENDING = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What all stages of a run have in common.
+
+    Attributes
+    ----------
+    sampler : Broadcast
+        The `Sampler`, ready to be sent to workers.
+    executor : Executor
+    X : ndarray
+        Rows.
+    keys : sequence of int
+        Numbers that stand for the content of the rows.
+    """
+
+    sampler: Broadcast
+    executor: Executor
+    X: FloatArray
+    keys: Sequence[int]
+
+
+def count_votes(run: Run, n_votes: int, n_classes: int) -> IntArray:
+    """Return the votes for each class on `n_votes` noisy copies of each row, shape (n_rows, n_classes)."""
+    stage = vote_stage(VOTE, range(len(run.X)), n_votes, n_classes)
+    _, tally = collect_stage(run, stage, EvidenceStore())
+    assert isinstance(tally, VoteTally)
+    return tally.counts
+
+
+def collect_evidence(run: Run, stages: Stages, classes: NDArray[Any], store: EvidenceStore) -> Evidence:
+    """Return the evidence that the stages ask for; what the store has already is not sampled again."""
+
+    def collect(stage: Stage) -> tuple[Sequence[int], Tally]:
+        if callable(stage.observes):
+            _enter_directions(run, stage, classes, store)
+        return collect_stage(run, stage, store)
+
+    return run_stages(stages, collect, partial(_make_plans, run.executor))
+
+
+def collect_stage(run: Run, stage: Stage, store: EvidenceStore) -> tuple[Sequence[int], Tally]:
+    """Sample all evidence of a stage that the store does not have yet; return its rows and their tally."""
+    if not callable(stage.observes):
+        _sample_missing(run, stage, store)
+    rows = list(stage.draws)
+    entries = [store.entry(stage.number, row, partial(stage.new_tally, row)) for row in rows]
+    tallies = [entry.tally for entry in entries if entry is not None]
+    return rows, type(tallies[0]).concatenate(tallies)
+
+
+def _sample_missing(run: Run, stage: Stage, store: EvidenceStore) -> None:
+    size, executor = block_size(run.X[0].size), run.executor
+    missing = {row: missing_spans(store.spans(stage.number, row), -(-n // size)) for row, n in stage.draws.items()}
+
+    def count(row: int, span: Span) -> int:
+        return count_draws([span], size, stage.draws[row])
+
+    left = sum(count(row, span) for row, spans in missing.items() for span in spans)
+    executor.progress(stage.n_samples - stage.sides * left)
+    if left == 0:
+        return
+    # The first task fills one call of the model. It is run here and timed, to divide the rest into tasks of a sensible
+    # length.
+    pace = _Pace(executor.workers, run.sampler.get().draws_per_call(run.X[0].size, stage.sides))
+    bundles = bundle_spans(missing, count, pace.room)
+    first = _task(run, stage, next(bundles))
+    results, pace.seconds_per_draw = _run_timed(first, executor, first[0] // stage.sides)
+    for result in results:
+        store.add(stage.number, *result)
+    left -= first[0] // stage.sides
+    tasks = (_task(run, stage, bundle) for bundle in bundles)
+    several = left * pace.seconds_per_draw > _NOT_WORTH_SENDING
+    with closing(executor.run(tasks, several)) as done:
+        for results in done:
+            for result in results:
+                store.add(stage.number, *result)
+
+
+@dataclass
+class _Pace:
+    """How many draws make a task, once it is known how long one takes."""
+
+    workers: int
+    first: int
+    seconds_per_draw: float | None = None
+
+    def room(self, left: int) -> int:
+        """Return the draws of a task when `left` draws are left."""
+        if self.seconds_per_draw is None:
+            return self.first
+        each = max(self.seconds_per_draw, 1e-12)
+        longest, shortest = (max(1, int(limit / each)) for limit in (_TASK_SECONDS, _LAST_TASK_SECONDS))
+        return min(longest, max(shortest, left // (4 * self.workers))) if self.workers > 1 else longest
+
+
+def _task(run: Run, stage: Stage, bundle: Sequence[tuple[int, Span]]) -> Task:
+    """Return the task that counts some blocks of some rows."""
+    size = block_size(run.X[0].size)
+    pieces = [
+        (row, Piece(run.X[row], run.keys[row], stage.draws[row], span, stage.new_tally(row))) for row, span in bundle
+    ]
+    samples = stage.sides * sum(count_draws([span], size, stage.draws[row]) for row, span in bundle)
+    asked = (stage.number, stage.sides == 2, stage.observes == "gradients")
+    return samples, _fill_pieces, (run.sampler, pieces, *asked)
+
+
+def _fill_pieces(
+    sampler: Broadcast, pieces: Sequence[tuple[int, Piece]], stage: int, paired: bool, gradients: bool
+) -> list[tuple[int, Span, Tally]]:
+    """Return row, blocks and tally of each piece."""
+    # Copies are filled: whoever loses the result sends the same task again, and where workers share memory with the
+    # main process its tallies would not be empty any more.
+    own = [(row, Piece(p.row, p.key, p.n_draws, p.blocks, deepcopy(p.tally))) for row, p in pieces]
+    if gradients:
+        for _, piece in own:
+            sampler.get().fill_gradients(piece, stage)
+    else:
+        sampler.get().fill([piece for _, piece in own], stage, paired)
+    return [(row, piece.blocks, piece.tally) for row, piece in own]
+
+
+def _run_timed(task: Task, executor: Executor, amount: int) -> tuple[Any, float]:
+    """Return the result of a task that is run here, and how long it took for each of so many things."""
+    samples, function, arguments = task
+    start = time.perf_counter()
+    result = function(*arguments)
+    seconds = time.perf_counter() - start
+    executor.progress(samples)
+    return result, seconds / amount
+
+
+def _make_plans(executor: Executor, plan: Callable[[Tally], Any], tally: Tally) -> Sequence[Any]:
+    """Return the plans of all rows of a tally, made by the workers if it takes long."""
+    rest = len(tally) - 1
+    if executor.workers == 1 or rest == 0:
+        return plan_serially(plan, tally)
+    (_, first), seconds = _run_timed((0, _plan_rows, (plan, tally[:1], 0)), executor, 1)
+    if seconds * rest < _NOT_WORTH_SENDING:
+        return [*first, *plan_serially(plan, tally[1:])]
+    step = max(1, min(int(_LAST_TASK_SECONDS / seconds), -(-rest // executor.workers)))
+    tasks = ((0, _plan_rows, (plan, tally[i : i + step], i)) for i in range(1, len(tally), step))
+    made = {0: first}
+    with closing(executor.run(tasks)) as results:
+        made.update(results)
+    return [each for i in sorted(made) for each in made[i]]
+
+
+def _plan_rows(plan: Callable[[Tally], Any], tally: Tally, first: int) -> tuple[int, Sequence[Any]]:
+    return first, plan_serially(plan, tally)
+
+
+def _enter_directions(run: Run, stage: Stage, classes: NDArray[Any], store: EvidenceStore) -> None:
+    """Enter the directions that a function of the inputs gives, as if each were one draw."""
+    assert callable(stage.observes)
+    new = [row for row in stage.draws if not store.spans(stage.number, row)]
+    if not new:
+        return
+    tallies = [stage.new_tally(row) for row in new]
+    X, labels = run.X[new], classes[[int(tally.candidate[0]) for tally in tallies]]  # type: ignore[attr-defined]
+    for row, tally, unit in zip(new, tallies, _unit_vectors(stage.observes(X, labels), X.shape), strict=True):
+        tally.update(unit[None, None], np.full((1, 1), -1))
+        store.add(stage.number, row, (0, 1), tally)
+
+
+def _unit_vectors(given: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Return what a user's function gave for inputs of this shape, flat and of unit length."""
+    given = np.asarray(given)
+    if given.shape != shape or given.dtype.kind not in "fiu":
+        raise ValueError(
+            f"direction must be a function that returns real numbers in the shape {shape} of the inputs, "
+            f"got shape {given.shape} of {given.dtype}. Return one direction for each input."
+        )
+    flat = given.reshape(len(given), -1).astype(np.float64)
+    length = np.linalg.norm(flat, axis=1)
+    wrong = ~(np.isfinite(length) & (length > 0.0))
+    if np.any(wrong):
+        raise ValueError(
+            "direction must be a function that returns finite vectors that are not zero, got one of length "
+            f"{length[wrong][0]}. Let the certifier look for one where none is known."
+        )
+    return flat / length[:, None]

@@ -1,0 +1,48 @@
+"""Noise for models that take numpy arrays."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from .._validation import FloatArray
+from ._seeds import Seed
+
+
+class NumpyArrays:
+    """Where noise is made and noisy rows are built for models that take numpy arrays."""
+
+    def default_batch_size(self, n_features: int) -> int:
+        """Rows in one call of the model: enough to hide the call, few enough for the cache."""
+        return max(2**20 // n_features, 1)
+
+    def row(self, row: FloatArray) -> FloatArray:
+        """The row, flat."""
+        return row.reshape(-1)
+
+    def empty(self, n_rows: int, like: FloatArray) -> FloatArray:
+        """Room for flat rows."""
+        return np.empty((n_rows, like.size), dtype=like.dtype)
+
+    def inference_context(self) -> AbstractContextManager[Any]:
+        """What to enter before rows are built and put to the vote."""
+        return nullcontext()
+
+    def standard_normal(self, seed: Seed, out: FloatArray) -> None:
+        """Fill an array with noise; a shorter array gets the beginning of what a longer one would."""
+        np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed))).standard_normal(out=out, dtype=out.dtype)
+
+    def add_noise(
+        self, x: FloatArray, noise: FloatArray, sigma: float, out: FloatArray, far: FloatArray | None = None
+    ) -> None:
+        """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
+        np.multiply(noise, noise.dtype.type(sigma), out=out)
+        if far is not None:
+            np.subtract(x, out, out=far)
+        out += x
+
+    def as_tally_input(self, noise: FloatArray) -> FloatArray:
+        """Noise in the form in which tallies sum it best."""
+        return noise
