@@ -20,7 +20,7 @@ from ._validation import FloatArray, as_float_array
 if TYPE_CHECKING:
     import pandas
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file format."""
 
 
@@ -47,6 +47,8 @@ class Certificates:
         How the certificates were made: sigma, alpha, number of samples, certifier with its parameters, seed, version.
     space : str
         Where the radius lives: ``"input"``, or the step of a pipeline whose output was smoothed.
+    upper_limits : frozenset of str
+        Names of the limits that bound from above; they are rounded up where they are shown, all others down.
     """
 
     prediction: NDArray[Any]
@@ -56,9 +58,11 @@ class Certificates:
     counts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     space: str = "input"
+    upper_limits: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        put(self, "upper_limits", frozenset(self.upper_limits))
         put(self, "prediction", _frozen(np.atleast_1d(self.prediction)))
         put(self, "radius", _frozen(np.atleast_1d(as_float_array("radius", self.radius))))
         put(self, "abstained", _frozen(np.atleast_1d(np.asarray(self.abstained, dtype=bool))))
@@ -90,7 +94,7 @@ class Certificates:
             dict(self.counts),
             dict(self.provenance),
         )
-        return type(self), (*parts, self.space)
+        return type(self), (*parts, self.space, self.upper_limits)
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -220,6 +224,7 @@ class Certificates:
         about = {
             "format": FORMAT,
             "space": self.space,
+            "upper_limits": sorted(self.upper_limits),
             "provenance": dict(self.provenance),
             "object": is_object,
         }
@@ -253,7 +258,7 @@ class Certificates:
                 groups[group][key] = value
         prediction = arrays["prediction"].astype(object) if about["object"] else arrays["prediction"]
         parts = prediction, arrays["radius"], arrays["abstained"], groups["limits"], groups["counts"]
-        return cls(*parts, about["provenance"], about["space"])
+        return cls(*parts, about["provenance"], about["space"], frozenset(about["upper_limits"]))
 
     def _headline(self) -> str:
         certified = ~self.abstained
@@ -283,16 +288,11 @@ class Certificates:
                 round_digits(self.radius[i], 4),
                 "yes" if self.abstained[i] else "",
             ]
-            cells += [round_digits(self.limits[name][i], 4, up=is_upper_limit(name)) for name in names[3:]]
+            cells += [round_digits(self.limits[name][i], 4, up=name in self.upper_limits) for name in names[3:]]
             body.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
         more = f"<p>... {len(self) - 10} more</p>" if len(self) > 10 else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         return f"<p>{html.escape(self._headline())}</p>{table}{more}"
-
-
-def is_upper_limit(name: str) -> bool:
-    """Whether a confidence limit is one from above: gradients and rivals are, the class itself is not."""
-    return name.startswith(("grad_norm", "p_rival"))
 
 
 def round_digits(value: float, digits: int, up: bool = False) -> str:

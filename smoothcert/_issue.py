@@ -38,4 +38,13 @@ def build_certificates(
     # One rounding in the product, one step back.
     radius = np.where(inference.radius > 0.0, np.nextafter(inference.radius * unit, 0.0), 0.0)
     counts = tally.summary()
-    return Certificates(classes[candidate], radius, radius == 0.0, inference.limits, counts, provenance, space)
+    return Certificates(
+        prediction=classes[candidate],
+        radius=radius,
+        abstained=radius == 0.0,
+        limits=inference.limits,
+        counts=counts,
+        provenance=provenance,
+        space=space,
+        upper_limits=certifier.upper_limits & inference.limits.keys(),
+    )

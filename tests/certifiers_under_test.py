@@ -11,6 +11,7 @@ from hoeffding_certifier import HoeffdingCertifier
 from sklearn.base import clone
 
 import smoothcert
+from smoothcert import testing
 from smoothcert.bounds._directional._integral import bin_masses
 from smoothcert.certifiers import BaseCertifier
 from smoothcert.certifiers._directional._plan import plan_from_pilot
@@ -22,6 +23,10 @@ MODES = {
     "gradient_bound": ["centred", "paper"],
     "inference": ["joint", "split", "paper"],
 }
+
+
+AGAINST_HALF = {"multiclass": False}
+"""What compares the class with one half, where that can be chosen."""
 
 
 def exported_certifiers():
@@ -54,35 +59,10 @@ def with_samples(certifier, n_samples):
     return certifier
 
 
-def sample_tally(certifier, classify, n_classes, n_samples, n_rows, n_features, seed, candidate=0, n_pilots=None):
-    """Evidence of `n_rows` independent runs about one input at the origin; `classify` maps (..., n_features) to class
-    indices.
-
-    Pilots may be shared by several runs, because promises hold for every pilot, not only on average over them.
-    """
-    rng = np.random.default_rng(seed)
-    certifier = with_samples(certifier, n_samples)
-    plan = None
-    n_pilots = n_rows if n_pilots is None else n_pilots
-    for pilot in certifier.pilots(gradients=False):
-        tally = pilot.new_tally(n_pilots, n_features, n_classes, np.full(n_pilots, candidate), plan)
-        if callable(pilot.observes):
-            given = pilot.observes(np.zeros((n_pilots, n_features)), np.full(n_pilots, candidate))
-            tally.update(given[:, None], np.full((n_pilots, 1), -1))
-        else:
-            noise = rng.standard_normal((n_pilots, pilot.n_samples, n_features))
-            tally.update(noise, classify(noise))
-        plan = pilot.plan(tally)
-        n_samples -= pilot.n_samples
-    if plan is not None:
-        plan = plan[np.arange(n_rows) % n_pilots]
-    tally = certifier.new_tally(n_rows, n_features, n_classes, np.full(n_rows, candidate), plan)
-    paired = certifier.pairing == "antithetic"
-    draws = n_samples // 2 if paired else n_samples
-    noise = rng.standard_normal((n_rows, draws, n_features))
-    votes = np.stack([classify(noise), classify(-noise)], axis=1) if paired else classify(noise)
-    tally.update(noise, votes)
-    return tally
+def sample_tally(certifier, classify, n_classes, n_samples, n_rows, n_features, seed, **settings):
+    """Evidence of `n_rows` runs of the certifier, with `n_samples` samples each."""
+    settings |= {"n_classes": n_classes, "n_rows": n_rows, "n_features": n_features, "seed": seed}
+    return testing.sample_tally(with_samples(certifier, n_samples), classify, **settings)
 
 
 def extreme_tally(certifier, hits, n, n_features):

@@ -81,6 +81,15 @@ class BaseCertifier(BaseEstimator, ABC):
     """``"antithetic"``: each draw of noise is used on both sides of the input, so `n_samples` must be even."""
 
     tally_type: ClassVar[type[Tally]]
+    """The kind of evidence it certifies."""
+
+    against: str = "half"
+    """What the radius speaks about: ``"half"``, the class keeps more than half of the votes; ``"rivals"``, it keeps
+    more votes than any other class."""
+
+    upper_limits: ClassVar[frozenset[str]] = frozenset()
+    """Names of the limits that bound from above; all others bound from below. They are rounded accordingly where they
+    are shown."""
 
     def __init__(self, n_samples: int = 100_000, n_selection: int = 100, alpha: float = 0.001) -> None:
         self.n_samples = n_samples

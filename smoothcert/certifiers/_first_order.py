@@ -43,6 +43,7 @@ class FirstOrderCertifier(BaseCertifier):
     array([1.6364])
     """
 
+    upper_limits = frozenset({"p_rival"})
     tally_type = VoteTally
 
     def __init__(
@@ -50,6 +51,11 @@ class FirstOrderCertifier(BaseCertifier):
     ) -> None:
         super().__init__(n_samples, n_selection, alpha)
         self.multiclass = multiclass
+
+    @property
+    def against(self) -> str:  # type: ignore[override]
+        """What the radius speaks about."""
+        return "rivals" if self.multiclass else "half"
 
     def check_params(self) -> None:
         super().check_params()

@@ -60,6 +60,7 @@ class SecondOrderCertifier(BaseCertifier):
     array([0.7283])
     """
 
+    upper_limits = frozenset({"grad_norm", "p_rivals", "grad_norm_rivals"})
     tally_type = GradientTally
 
     def __init__(
@@ -73,6 +74,11 @@ class SecondOrderCertifier(BaseCertifier):
         super().__init__(n_samples, n_selection, alpha)
         self.gradient_bound = gradient_bound
         self.multiclass = multiclass
+
+    @property
+    def against(self) -> str:  # type: ignore[override]
+        """What the radius speaks about."""
+        return "rivals" if self.multiclass else "half"
 
     def check_params(self) -> None:
         super().check_params()

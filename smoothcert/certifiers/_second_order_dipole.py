@@ -49,6 +49,7 @@ class SecondOrderDipoleCertifier(BaseCertifier):
     """
 
     pairing = "antithetic"
+    upper_limits = frozenset({"grad_norm"})
     tally_type = PairTally
 
     def __init__(self, n_samples: int = 100_000, n_selection: int = 100, alpha: float = 0.001) -> None:

@@ -1,0 +1,8 @@
+"""Checks for certifiers of your own: the contract, and coverage on classifiers whose true radius is known."""
+
+from __future__ import annotations
+
+from ._certifier import check_certifier
+from ._simulation import sample_tally
+
+__all__ = ["check_certifier", "sample_tally"]
