@@ -97,8 +97,8 @@ def _margin(n: FloatArray) -> FloatArray:
     """Part of the level that is given up, so that the tail at the limit is at most `alpha` in truth and not just as
     computed.
 
-    Half of it is for the beta distribution function, which is off by up to ``1e-15 (20 + sqrt(n))``, relatively: against
-    30 digits, 15,000 tails of 1e-10 to 0.5 with up to 1e9 trials. Half is for the inversion.
+    Half of it is for the beta distribution function. Its relative error was at most ``1e-15 (20 + sqrt(n))`` in 15,000
+    tails of 1e-10 to 0.5 with up to 1e9 trials, against 30 digits. Half is for the inversion.
     """
     return 1e-12 + 2e-14 * np.sqrt(n)
 

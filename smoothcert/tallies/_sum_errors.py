@@ -1,13 +1,13 @@
 """How far sums of noise may be off, and sums rounded to the safe side.
 
-The limit of a gradient grows with ``|S|^2 - Q``, where `S` is a sum of vectors and `Q` the sum of their squared lengths.
-So `Q` must not be too large and the length of `S` not too small. `Q` is rounded down. `S` cannot be rounded outwards,
-since vectors added later may point the other way; instead a bound of the length of its error is kept and added up, and
-the triangle inequality does the rest: the true sum is at most ``|S| + error`` long.
+The limit of a gradient grows with ``|S|^2 - Q``, where `S` is a sum of vectors and `Q` the sum of their squared
+lengths. So `Q` must not be too large and the length of `S` not too small. `Q` is rounded down. `S` cannot be rounded
+outwards, since vectors added later may point the other way; instead a bound of the length of its error is kept and
+added up, and the triangle inequality does the rest: the true sum is at most ``|S| + error`` long.
 
 Sums of `k` products in float64, in whatever order and with or without fused operations, are off by at most
-``gamma(k) = k u / (1 - k u)`` times the sum of their absolute values, where ``u = 2^-53`` (Higham, Accuracy and Stability
-of Numerical Algorithms, section 3.1). What is rounded off on top of that is known.
+``gamma(k) = k u / (1 - k u)`` times the sum of their absolute values, where ``u = 2^-53`` (Higham, Accuracy and
+Stability of Numerical Algorithms, section 3.1). What is rounded off on top of that is known.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _ERROR_STEPS = 2.0**40
 
 
 def gamma(n_terms: float) -> float:
-    """Relative error of a sum of so many products, compared with the sum of their absolute values."""
+    """Return the largest error of a sum of `n_terms` products, compared with the sum of their absolute values."""
     return n_terms * _UNIT / (1.0 - n_terms * _UNIT)
 
 
 def round_square_down(square: FloatArray, error: FloatArray) -> FloatArray:
-    """A computed square sum less a bound of its error, in steps that add without rounding; at least 0."""
+    """Return a computed square sum less a bound of its error, in steps that add without rounding; at least 0."""
     return np.maximum(np.floor((square - 1.01 * error) * SQUARE_STEPS), 0.0) / SQUARE_STEPS
 
 
 def length_error(n_samples: FloatArray, n_features: int, square: FloatArray, n_terms: float) -> FloatArray:
-    """Bound of the length of the error of a vector sum that was computed with `n_terms` and rounded.
+    """Return a bound of the length of the error of a vector sum computed with `n_terms` and rounded.
 
     Rounding to steps moves each component by half a step at most. The summation moves the vector by ``gamma(n_terms)``
     times the sum of the vectors' lengths at most, and that is at most ``sqrt(n_samples * square)`` by the inequality of
@@ -50,7 +50,7 @@ def length_error(n_samples: FloatArray, n_features: int, square: FloatArray, n_t
 
 
 def square_of_length_up(square: FloatArray, sizes: FloatArray, error: FloatArray, n_terms: float) -> FloatArray:
-    """Upper bound of the squared length of a true vector sum.
+    """Return an upper bound of the squared length of a true vector sum.
 
     Parameters
     ----------

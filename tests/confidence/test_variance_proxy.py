@@ -1,9 +1,9 @@
 """The variance proxy is proved: branch and bound over the worst functions, see the theory of the gradient's limit.
 
-With ``M = 2 Phi(c + l/2) - 2 Phi(l/2) + 2 Phi(l/2 - c)`` and ``psi = l^2/8 + ln M - l (2 phi(c) - phi(0))`` the claim is
-``F = psi - v l^2 / 2 < 0`` for all ``c >= 0`` and ``l > 0``. On a box, `F` is at most its value in the middle plus the
-largest slopes times half the sides; the slopes are bounded by monotone parts. Boxes where that is not below zero are
-halved.
+With ``M = 2 Phi(c + l/2) - 2 Phi(l/2) + 2 Phi(l/2 - c)`` and ``psi = l^2/8 + ln M - l (2 phi(c) - phi(0))`` the claim
+is ``F = psi - v l^2 / 2 < 0`` for all ``c >= 0`` and ``l > 0``. On a box, `F` is at most its value in the middle plus
+the largest slopes times half the sides; the slopes are bounded by monotone parts. Boxes where that is not below zero
+are halved.
 """
 
 import numpy as np
