@@ -119,7 +119,7 @@ def test_terms_that_cancel_do_not_hide_the_error():
 
 @pytest.mark.parametrize(("d", "least"), [(49, 2e-10), (3072, 1e-8), (150_528, 2e-7)])
 def test_the_margin_is_too_small_to_be_seen(d, least):
-    """In the gradient norm, for the blocks of noise that are drawn."""
+    """In the length of the mean vector, for the blocks of noise that are drawn."""
     rows = block_rows(d)
     tally = GradientTally.empty(1, d)
     noise = np.random.default_rng(0).standard_normal((1, rows, d), dtype=np.float32)
