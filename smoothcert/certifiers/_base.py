@@ -112,7 +112,12 @@ class BaseCertifier(BaseEstimator, ABC):
 
     @abstractmethod
     def infer(self, tally: Any) -> dict[str, FloatArray]:
-        """Confidence limits, all of them right together except with probability `alpha`."""
+        """The confidence limits that the radius is computed from.
+
+        They are right together except with probability `alpha`. Where there is one for each of several rivals, only
+        the one of the rival that overtakes first counts, whichever that is: those of the class and of any single rival
+        are right together except with probability `alpha`.
+        """
 
     @abstractmethod
     def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:

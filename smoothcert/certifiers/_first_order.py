@@ -29,7 +29,8 @@ class FirstOrderCertifier(BaseCertifier):
         Probability that the certificate of an input is wrong.
     multiclass : bool, default=False
         Compare the class with its strongest rival instead of with one half. Certifies inputs with less than half of
-        the votes; costs a little where there are only two classes in play.
+        the votes; costs a little where there are only two classes in play. Votes that the tally does not list count
+        as one rival.
 
     References
     ----------

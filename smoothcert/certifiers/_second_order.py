@@ -45,7 +45,8 @@ class SecondOrderCertifier(BaseCertifier):
         Which limit of the gradient norm, see `smoothcert.confidence.gradient_norm_upper`. The centred one helps from
         1e5 samples on, Theorem 2 of the paper from 1e7.
     multiclass : bool, default=False
-        Compare the class with every rival, each with its own gradient, instead of with one half.
+        Compare the class with every rival, each with its own gradient, instead of with one half. Votes that the tally
+        does not list count as one more rival, the last one in the limits, with an unknown gradient.
 
     References
     ----------
@@ -120,14 +121,17 @@ class SecondOrderCertifier(BaseCertifier):
             )
         rows, own = np.arange(len(tally)), tally.candidate
         others = np.arange(tally.hits.shape[1])[None, :] != own[:, None]
-        shape = (len(tally), -1)
+        shape = (len(tally), tally.hits.shape[1] - 1)
         p = binomial_lower(tally.hits[rows, own], tally.n, (1 - share) * own_alpha)
-        p_rivals = binomial_upper(tally.hits, tally.n[:, None], (1 - share) * own_alpha)[others].reshape(shape)
+        # Votes in no column may all be for one class, of whose gradient nothing is known.
+        unlisted = tally.n - tally.hits.sum(axis=1)
+        rivals = np.column_stack([tally.hits[others].reshape(shape), unlisted])
+        of_listed = grad_norm[others].reshape(shape)
         return {
             "p": p,
             "grad_norm": _cap(grad_norm[rows, own], p),
-            "p_rivals": p_rivals,
-            "grad_norm_rivals": grad_norm[others].reshape(shape),
+            "p_rivals": binomial_upper(rivals, tally.n[:, None], (1 - share) * own_alpha),
+            "grad_norm_rivals": np.column_stack([of_listed, np.full(len(tally), np.inf)]),
         }
 
     def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:

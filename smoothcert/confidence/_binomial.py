@@ -12,6 +12,9 @@ from .._validation import FloatArray, apply_flat, broadcast, check_counts, check
 _LARGE = 50_000
 """Trials from which the normal approximation below is close enough to save time."""
 
+_STEP_MARGIN = 0.1
+"""How far off the slope of that approximation may be, relatively, in its last and tiny step."""
+
 
 def binomial_lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
     """Lower confidence limit of a probability: it is below the truth except with probability `alpha`.
@@ -77,6 +80,7 @@ def _lower_of_distinct(k: FloatArray, n: FloatArray, alpha: FloatArray) -> Float
 def _lower(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
     """The limit through its distance from the nearer end, which keeps its relative precision and is moved outwards."""
     limit = np.zeros_like(k)
+    alpha = alpha * (1.0 - _margin(n))
     many = 2.0 * k > n
     large = many & (n >= _LARGE)
     few = (k > 0.0) & ~many
@@ -89,12 +93,22 @@ def _lower(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
     return np.maximum(np.nextafter(limit, 0.0), 0.0)
 
 
+def _margin(n: FloatArray) -> FloatArray:
+    """Part of the level that is given up, so that the tail at the limit is at most `alpha` in truth and not just as
+    computed.
+
+    Half of it is for the beta distribution function. Its relative error was at most ``1e-15 (20 + sqrt(n))`` in 15,000
+    tails of 1e-10 to 0.5 with up to 1e9 trials, against 30 digits. Half is for the inversion.
+    """
+    return 1e-12 + 2e-14 * np.sqrt(n)
+
+
 def _distance_of_large(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
     """One minus the lower limit, for large counts with many hits.
 
     They start from the normal approximation of Peizer and Pratt (1968), which is so close that one step with
-    the exact distribution settles it. Steps that were not tiny are not trusted: there the beta distribution is
-    inverted from scratch, which takes three times as long.
+    the exact distribution settles it, a bit further than needed if outwards and less far if inwards. Steps that were
+    not tiny are not trusted: there the beta distribution is inverted from scratch, which takes three times as long.
     """
     z = -ndtri(alpha)
     share, spread = (k - 0.5) / n, np.square(z) / n
@@ -106,7 +120,7 @@ def _distance_of_large(k: FloatArray, n: FloatArray, alpha: FloatArray) -> Float
         slope = (second_z - start_z) / (second - start)
         third = second + (z - second_z) / slope
         miss = z + ndtri(betainc(k, n - k + 1.0, np.clip(third, 0.0, 1.0)))
-        distance = (1.0 - third) - miss / slope
+        distance = (1.0 - third) - (miss + _STEP_MARGIN * np.abs(miss)) / slope
         trusted = (n - k > 30.0) & (np.abs(miss) < 3e-8) & np.isfinite(distance)
     rest = ~trusted
     distance[rest] = _beta_quantile((n - k + 1.0)[rest], k[rest], alpha[rest], upper=True)
@@ -117,11 +131,13 @@ def _beta_quantile(a: FloatArray, b: FloatArray, alpha: FloatArray, upper: bool)
     """Where the beta distribution has mass `alpha` below, or above if `upper`, checked by the distribution function.
 
     The library's inversion is off by percents for some large parameters (a = 1000, b = 1e9 is one); where its result
-    does not give back `alpha`, the distribution function, which is right there, is inverted by bracketing.
+    gives back more than `alpha`, or clearly less, the distribution function, which is right there, is inverted by
+    bracketing.
     """
     tail, inverse = (betaincc, betainccinv) if upper else (betainc, betaincinv)
     x = np.asarray(inverse(a, b, alpha))
-    wrong = ~(np.abs(tail(a, b, x) - alpha) <= 1e-9 * alpha)
+    excess = tail(a, b, x) / alpha - 1.0
+    wrong = ~((excess > -1e-9) & (excess <= 0.5 * _margin(a + b)))
     if np.any(wrong):
         sign = -1.0 if upper else 1.0  # the margin must fall: towards smaller x for the upper tail
         zero = np.zeros(np.count_nonzero(wrong))
@@ -130,7 +146,9 @@ def _beta_quantile(a: FloatArray, b: FloatArray, alpha: FloatArray, upper: bool)
             return alpha - tail(a, b, sign * t)
 
         ends = (zero - 1.0, zero) if upper else (zero, zero + 1.0)
-        x[wrong] = sign * last_safe_point(margin, *ends, a[wrong], b[wrong], alpha[wrong])
+        near = sign * x[wrong]
+        guess = near - 1e-7 * np.abs(near), near + 1e-7 * np.abs(near)
+        x[wrong] = sign * last_safe_point(margin, *ends, a[wrong], b[wrong], alpha[wrong], guess=guess)
     return x
 
 

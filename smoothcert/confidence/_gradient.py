@@ -16,8 +16,8 @@ from .._validation import FloatArray, apply_flat, broadcast, check_choice, check
 VARIANCE_PROXY = 0.403
 """Sub-Gaussian variance proxy of ``Z (f - 1/2)`` in every direction, for every `f` with values in [0, 1].
 
-In one dimension the worst `f` flips at some ``|z| = c``; the supremum over `c` and over the exponent is 0.40220 (a
-test recomputes it).
+In one dimension the worst `f` flips at some ``|z| = c``; the supremum over `c` and over the exponent is 0.402181. That
+it is below this number is proved by branch and bound, in a test.
 """
 
 METHODS = ("centred", "paper")

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray
-from ._base import IntArray, RowArrays, Tally, as_row_counts, check_finite, check_rows
+from ._base import IntArray, RowArrays, Tally, as_row_counts, broadcast_to_rows, check_finite, check_rows
+from ._sum_errors import square_of_length_up
 from ._sums import directional_sums
 
 _STRATA = 8
@@ -123,6 +124,8 @@ class DirectionalTally(Tally):
     plan : DirectionalPlan
     candidate : array-like of int, shape (n_rows,), optional
         Class index that counts as a hit in `update`; 1 (or ``True``) if not given.
+    grad_error : array-like, shape of `grad_sq`, default=0
+        Bounds of the lengths of the rounding errors in `grad_sum`; `update` keeps them.
 
     Examples
     --------
@@ -136,7 +139,7 @@ class DirectionalTally(Tally):
     (array([[178, 338, 165,   0]]), array([[178, 338, 330, 154]]))
     """
 
-    _additive: ClassVar = ("hits", "n", "bin_hits", "bin_trials", "grad_sum", "grad_sq")
+    _additive: ClassVar = ("hits", "n", "bin_hits", "bin_trials", "grad_sum", "grad_sq", "grad_error")
 
     hits: IntArray
     n: IntArray
@@ -146,6 +149,7 @@ class DirectionalTally(Tally):
     grad_sq: FloatArray
     plan: DirectionalPlan
     candidate: IntArray | None = None
+    grad_error: FloatArray | float = 0.0
 
     def __post_init__(self) -> None:
         rows, bins = len(self.plan), len(self.plan.edges) + 1
@@ -163,6 +167,7 @@ class DirectionalTally(Tally):
             if np.shape(getattr(self, name)) != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}.")
             check_finite(name, getattr(self, name))
+        self.grad_error = check_finite("grad_error", broadcast_to_rows("grad_error", self.grad_error, (rows, strata)))
         if self.candidate is not None:
             self.candidate = as_row_counts("candidate", self.candidate, rows)
 
@@ -206,10 +211,19 @@ class DirectionalTally(Tally):
         return np.add.reduceat(self.bin_trials, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=1)
 
     def norm_sq(self, weights: FloatArray) -> FloatArray:
-        """``|sum w X|^2 - sum w^2 |X|^2`` over all samples, for weights of shape (n_rows, n_tried, n_strata)."""
+        """``|sum w X|^2 - sum w^2 |X|^2`` over all samples, for weights of shape (n_rows, n_tried, n_strata).
+
+        Rounded up by what the roundings of the sums may have taken off.
+        """
         products = self.grad_sum @ self.grad_sum.swapaxes(1, 2)
         whole = np.sum((weights @ products) * weights, axis=-1)
-        return whole - np.sum(np.square(weights) * self.grad_sq[:, None], axis=-1)
+        squares = np.sum(np.square(weights) * self.grad_sq[:, None], axis=-1)
+        # Terms of `whole` may cancel; their sizes sum up to the square of the sum of the lengths.
+        lengths = np.sqrt(np.diagonal(products, axis1=1, axis2=2))[:, None]
+        sizes = 1.01 * np.square(np.sum(weights * lengths, axis=-1)) + squares
+        error = np.sum(weights * np.asarray(self.grad_error)[:, None], axis=-1)
+        n_terms = self.n_features + 2 * self.plan.n_strata + 8
+        return square_of_length_up(whole, sizes, error, n_terms) - squares
 
     @property
     def needs_noise(self) -> bool:
@@ -236,3 +250,4 @@ class DirectionalTally(Tally):
             self.bin_trials[row] += found.trials
             self.grad_sum[row] += found.total
             self.grad_sq[row] += found.square
+            np.asarray(self.grad_error)[row] += found.error

@@ -34,6 +34,8 @@ class GradientTally(Tally):
     candidate : array-like of int, shape (n_rows,), optional
         With several classes, the column of the class to be certified; otherwise the class index that counts as a hit
         in `update`, 1 (or ``True``) if not given.
+    grad_error : array-like, shape of `grad_sq`, default=0
+        Bound of the length of the rounding error in `grad_sum`; `update` keeps it.
 
     Examples
     --------
@@ -46,7 +48,7 @@ class GradientTally(Tally):
     (array([846]), array([0.06]))
     """
 
-    _additive: ClassVar = ("hits", "n", "grad_sum", "grad_sq")
+    _additive: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "grad_error")
 
     hits: IntArray
     n: IntArray
@@ -54,6 +56,7 @@ class GradientTally(Tally):
     grad_sq: FloatArray
     centre: float = 0.5
     candidate: IntArray | None = None
+    grad_error: FloatArray | float = 0.0
 
     def __post_init__(self) -> None:
         hits = np.atleast_1d(check_counts("hits", self.hits)).astype(np.int64)
@@ -69,6 +72,7 @@ class GradientTally(Tally):
                 f"grad_sum must have shape {(*hits.shape, 'n_features')} to go with hits, got {self.grad_sum.shape}."
             )
         self.grad_sq = check_finite("grad_sq", broadcast_to_rows("grad_sq", self.grad_sq, hits.shape))
+        self.grad_error = check_finite("grad_error", broadcast_to_rows("grad_error", self.grad_error, hits.shape))
         check_finite("grad_sum", self.grad_sum)
         if self.candidate is not None:
             self.candidate = as_row_counts("candidate", self.candidate, len(hits))
@@ -128,9 +132,12 @@ class GradientTally(Tally):
 
     @property
     def norm_sq(self) -> FloatArray:
-        """Unbiased estimate of the squared gradient norm, over all pairs of samples; inf with fewer than two."""
+        """Unbiased estimate of the squared gradient norm, over all pairs of samples; inf with fewer than two.
+
+        Rounded up by what the roundings of the sums may have taken off.
+        """
         n = self.n if self.hits.ndim == 1 else self.n[:, None]
-        return norm_sq_of(self.grad_sum, self.grad_sq, n)
+        return norm_sq_of(self.grad_sum, self.grad_sq, np.asarray(self.grad_error), n)
 
     @property
     def needs_noise(self) -> bool:
@@ -153,6 +160,7 @@ class GradientTally(Tally):
                 hit = of_row == (1 if self.candidate is None else self.candidate[row])
             self.hits[row] += np.count_nonzero(hit, axis=-1)
             self.n[row] += of_row.shape[0]
-            total, square = gradient_sums(z, hit - self.centre)
-            self.grad_sum[row] += total
-            self.grad_sq[row] += square
+            sums = gradient_sums(z, hit - self.centre)
+            self.grad_sum[row] += sums.total
+            self.grad_sq[row] += sums.square
+            np.asarray(self.grad_error)[row] += sums.error

@@ -31,6 +31,8 @@ class PairTally(Tally):
         Sum of the vectors ``X = Z (f(x+Z) - f(x-Z)) / 2``, one for each pair, and of their squared lengths.
     candidate : array-like of int, shape (n_rows,), optional
         Class index that counts as a hit in `update`; 1 (or ``True``) if not given.
+    grad_error : array-like, shape (n_rows,), optional
+        Bound of the length of the rounding error in `grad_sum`, 0 if not given; `update` keeps it.
 
     Examples
     --------
@@ -40,7 +42,7 @@ class PairTally(Tally):
     array([89926])
     """
 
-    _additive: ClassVar = ("both", "one", "pairs", "one_plus", "grad_sum", "grad_sq")
+    _additive: ClassVar = ("both", "one", "pairs", "one_plus", "grad_sum", "grad_sq", "grad_error")
 
     both: IntArray
     one: IntArray
@@ -49,6 +51,7 @@ class PairTally(Tally):
     grad_sum: FloatArray | None = None
     grad_sq: FloatArray | None = None
     candidate: IntArray | None = None
+    grad_error: FloatArray | None = None
 
     def __post_init__(self) -> None:
         self.both = np.atleast_1d(check_counts("both", self.both)).astype(np.int64)
@@ -70,6 +73,8 @@ class PairTally(Tally):
             if self.grad_sum.ndim != 2 or len(self.grad_sum) != rows:
                 raise ValueError(f"grad_sum must have shape ({rows}, n_features), got {self.grad_sum.shape}.")
             self.grad_sq = check_finite("grad_sq", broadcast_to_rows("grad_sq", self.grad_sq, (rows,)))
+            error = 0.0 if self.grad_error is None else self.grad_error
+            self.grad_error = check_finite("grad_error", broadcast_to_rows("grad_error", error, (rows,)))
         if self.candidate is not None:
             self.candidate = as_row_counts("candidate", self.candidate, rows)
 
@@ -96,13 +101,16 @@ class PairTally(Tally):
 
     @property
     def norm_sq(self) -> FloatArray:
-        """Unbiased estimate of the squared gradient norm; inf with fewer than two pairs."""
-        if self.grad_sum is None or self.grad_sq is None:
+        """Unbiased estimate of the squared gradient norm; inf with fewer than two pairs.
+
+        Rounded up by what the roundings of the sums may have taken off.
+        """
+        if self.grad_sum is None or self.grad_sq is None or self.grad_error is None:
             raise ValueError(
                 "The tally must hold gradient sums, got none. Give grad_sum and grad_sq, "
                 "or make it with PairTally.empty(n_rows, n_features)."
             )
-        return norm_sq_of(self.grad_sum, self.grad_sq, self.pairs)
+        return norm_sq_of(self.grad_sum, self.grad_sq, self.grad_error, self.pairs)
 
     @property
     def needs_noise(self) -> bool:
@@ -127,10 +135,11 @@ class PairTally(Tally):
             self.pairs[row] += plus.shape[0]
             if self.one_plus is not None:
                 self.one_plus[row] += plus_hits - both
-            if self.grad_sum is not None and self.grad_sq is not None:
+            if self.grad_sum is not None and self.grad_sq is not None and self.grad_error is not None:
                 z = noise[row]
                 mixed = np.flatnonzero(plus != minus)
                 sign = np.where(plus[mixed], 0.5, -0.5)
-                total, square = gradient_sums(z[mixed], sign)
-                self.grad_sum[row] += total
-                self.grad_sq[row] += square
+                sums = gradient_sums(z[mixed], sign)
+                self.grad_sum[row] += sums.total
+                self.grad_sq[row] += sums.square
+                self.grad_error[row] += sums.error

@@ -10,22 +10,29 @@ from numpy.typing import NDArray
 
 from .._validation import FloatArray
 from ._base import IntArray
-
-# Sums of each update are rounded to these steps of a unit. Whole multiples of a power of two add without rounding in
-# float64 (up to 2^31 and 2^43, more than any run reaches), so that merging is exact in every order. What is rounded
-# off is far below the error of the estimate.
-_SUM_STEPS = 2.0**22
-_SQUARE_STEPS = 2.0**10
+from ._sum_errors import SUM_STEPS, gamma, length_error, round_square_down, square_of_length_up
 
 
-def norm_sq_of(grad_sum: FloatArray, grad_sq: FloatArray, n: IntArray) -> FloatArray:
+def norm_sq_of(grad_sum: FloatArray, grad_sq: FloatArray, grad_error: FloatArray, n: IntArray) -> FloatArray:
+    """The estimate of the squared norm from sums and a bound of their error; not below that of the true sums."""
     count = n.astype(np.float64)
     pairs = np.maximum(count * (count - 1.0), 1.0)
-    return np.where(count >= 2, (np.sum(np.square(grad_sum), axis=-1) - grad_sq) / pairs, np.inf)
+    square = np.sum(np.square(grad_sum), axis=-1)
+    n_terms = grad_sum.shape[-1] + 8.0
+    estimate = square_of_length_up(square, square + grad_sq, grad_error, n_terms) - grad_sq
+    return np.where(count >= 2, estimate / pairs, np.inf)
 
 
-def gradient_sums(noise: Any, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum of ``weight * noise`` and of its squared length over samples.
+class VectorSums(NamedTuple):
+    """Sum of vectors, of their squared lengths, and a bound of the length of the first one's error."""
+
+    total: FloatArray
+    square: FloatArray
+    error: FloatArray
+
+
+def gradient_sums(noise: Any, weight: FloatArray) -> VectorSums:
+    """Sum of ``weight * noise`` and of its squared length over samples; the latter rounded down.
 
     In float64: the order of a sum depends on how many threads share it, and in float32 that would show. Tensors stay on
     their device; what comes back is one vector and one number.
@@ -39,7 +46,9 @@ def gradient_sums(noise: Any, weight: FloatArray) -> tuple[FloatArray, FloatArra
         total = (on_device @ wide).cpu().numpy()
         found = _weighted_square(weight, wide)
         square = found.cpu().numpy()
-    return round_sum(total), np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS
+    n_samples, n_features = noise.shape
+    square = round_square_down(square, gamma(n_samples * n_features + 4) * square)
+    return VectorSums(round_sum(total), square, length_error(n_samples, n_features, square, n_samples + 4))
 
 
 def _weighted_square(weight: FloatArray, noise: Any) -> Any:
@@ -61,6 +70,7 @@ class DirectionalSums(NamedTuple):
     trials: IntArray
     total: FloatArray
     square: FloatArray
+    error: FloatArray
 
 
 def directional_sums(
@@ -83,8 +93,14 @@ def directional_sums(
     total = weights.T @ wide if on_host else (wide.new_tensor(weights).T @ wide).cpu().numpy()
     across = total - (total @ direction)[:, None] * direction
     square = 0.25 * np.bincount(stratum, weights=lengths - np.square(along), minlength=n_strata)
-    rounded = np.rint(square * _SQUARE_STEPS) / _SQUARE_STEPS
-    return DirectionalSums(counts[:, 1], counts.sum(axis=1), round_sum(across), rounded)
+    # Without the part along. With a direction of length one up to gamma(d) and some roundings, squares are off by four
+    # times gamma(d) of these, and the vectors across by twice gamma(d) of their lengths, beside the summation.
+    whole = 0.25 * np.bincount(stratum, weights=lengths, minlength=n_strata)
+    n_samples, n_features = noise.shape
+    rounded = round_square_down(square, gamma(n_samples + 4 * n_features + 40) * whole)
+    in_stratum = np.bincount(stratum, minlength=n_strata)
+    error = length_error(in_stratum, n_features, np.ceil(whole), n_samples + 2 * n_features + 20)
+    return DirectionalSums(counts[:, 1], counts.sum(axis=1), round_sum(across), rounded, error)
 
 
 _TICKS = 2**11
@@ -118,4 +134,4 @@ def bins_of(values: FloatArray, edges: tuple[float, ...]) -> IntArray:
 
 def round_sum(total: FloatArray) -> FloatArray:
     """To steps that add without rounding."""
-    return np.rint(total * _SUM_STEPS) / _SUM_STEPS
+    return np.rint(total * SUM_STEPS) / SUM_STEPS

@@ -33,6 +33,38 @@ def test_second_order_compares_every_class():
     )
 
 
+def test_votes_that_are_not_listed_are_one_rival():
+    """30,000 of 100,000 votes for the class, and all others may be for a single rival: nothing is certain."""
+    one_column = VoteTally(30_000, 100_000)
+    assert one_column.rivals == 70_000
+    assert FirstOrderCertifier(multiclass=True).certify_tally(one_column).radius == 0.0
+    listed = VoteTally([[55_000, 5_000]], 100_000, candidate=[0])
+    complete = VoteTally([[55_000, 5_000, 40_000]], 100_000, candidate=[0])
+    for tally in (listed, complete):
+        assert tally.rivals == 40_000
+    radius = [FirstOrderCertifier(multiclass=True).certify_tally(tally).radius for tally in (listed, complete)]
+    np.testing.assert_array_equal(*radius)
+
+
+def test_second_order_takes_votes_that_are_not_listed_for_one_rival():
+    def tally(counts):
+        classes = len(counts)
+        return GradientTally([counts], 100_000, np.zeros((1, classes, 2)), np.full((1, classes), 5e4), candidate=[0])
+
+    certifier, first = SecondOrderCertifier(multiclass=True), FirstOrderCertifier(multiclass=True)
+    assert certifier.certify_tally(tally([30_000])).radius == 0.0
+    assert certifier.certify_tally(tally([30_000, 20_000])).radius == 0.0
+    # Of the rival that is not listed no gradient is known, so the class may be lost sooner than to one that is flat.
+    unknown = certifier.certify_tally(tally([55_000, 5_000]))
+    known = certifier.certify_tally(tally([55_000, 5_000, 40_000]))
+    assert 0.0 < unknown.radius < known.radius
+    assert unknown.limits["p_rivals"][0, -1] == known.limits["p_rivals"][0, 1]
+    # All votes for the class: a rival that was never seen has some probability left, and the radius is finite.
+    alone = certifier.certify_tally(tally([100_000])).radius
+    votes = first.set_params(alpha=0.0008).certify_tally(VoteTally(100_000, 100_000)).radius
+    assert alone == pytest.approx(votes, rel=1e-6)
+
+
 def test_second_order_helps_at_ordinary_sample_sizes():
     tally = GradientTally.from_norm_sq(75_000, 100_000, 0.2**2, n_features=3072)
     published = GradientTally.from_norm_sq(75_000, 100_000, 0.2**2, n_features=3072, centre=0.0)

@@ -76,7 +76,7 @@ def test_shortcut_for_large_counts_is_as_exact_as_the_inversion(n, alpha):
     excess = (1 - binomial_lower(k, n, alpha) - distance) / distance
     rounding = 2.3e-16 / distance  # of one minus the limit itself
     assert np.all(excess + rounding > 0)
-    assert np.all(excess - rounding < 2e-11)
+    assert np.all(excess - rounding < 1e-9)  # the margins of the level and of the last step
 
 
 def test_ends_are_exact():

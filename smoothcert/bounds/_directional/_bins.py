@@ -88,7 +88,8 @@ def solve_bins(
     Newton steps; with the integrals there."""
     across, slope = bins.across[:, None], k[:, None] * bins.tilt
     log_w, step = bins.ends.log_w, bins.ends.log_w[1] - bins.ends.log_w[0]
-    share = bins.ends.weight / bins.ends.mass
+    weight, mass = np.broadcast_arrays(bins.ends.weight, bins.ends.mass)
+    share = np.divide(weight, mass, out=np.full(weight.shape, 0.5), where=mass > 0.0)
     scale = slope / across
     log_scale = np.log(scale)
     touch = (log_scale - log_w) / across + across / 2.0

@@ -57,7 +57,8 @@ def chord_ends(edges: FloatArray, along: FloatArray) -> ChordEnds:
     along = np.asarray(along, dtype=np.float64)[..., None]
     mass = bin_masses(edges)
     moved = bin_masses(edges, along[..., 0])  # mass times mean of w
-    at_edges = along * edges - np.square(along) / 2.0
+    # Weights below the one that stands for zero are raised to it, which adds less than 1e-260.
+    at_edges = np.maximum(along * edges - np.square(along) / 2.0, _LOG_ZERO)
     inside = np.broadcast_to(_LOG_ZERO, (*at_edges.shape[:-1], 1))
     rising, falling = along >= 0.0, along <= 0.0
     low = np.concatenate([np.where(rising, inside, at_edges[..., :1]), at_edges], axis=-1)
@@ -68,6 +69,7 @@ def chord_ends(edges: FloatArray, along: FloatArray) -> ChordEnds:
         share = np.clip(relative / np.expm1(high - low), 0.0, 1.0)
         first = moved[..., :1] / np.exp(at_edges[..., :1]) / mass[..., :1]
         last = moved[..., -1:] / np.exp(at_edges[..., -1:]) / mass[..., -1:]
+    # Left over are bins without mass and bins with the same w at both ends, where any share does.
     share = np.where(np.isfinite(share), share, 0.5)
     # Both ends have the same w where `w` is unbounded, so any share does there.
     share[..., :1] = np.where(rising, np.clip(first, 0.0, 1.0), 1.0)

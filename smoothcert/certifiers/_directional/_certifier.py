@@ -176,7 +176,6 @@ class DirectionalCertifier(BaseCertifier):
     def infer(self, tally: DirectionalTally) -> dict[str, FloatArray]:
         plan, measured = tally.plan, tally.plan.measured
         distance = first_order_radius(binomial_lower(tally.hits, np.maximum(tally.n, 1), self.alpha))
-        grad_norm = np.full(len(tally), np.inf)
         if np.any(measured & ~np.any(plan.multipliers, axis=(1, 2))):
             raise ValueError("The tally must have a plan with multipliers, got a direction only. Run a pilot first.")
         rows = np.flatnonzero(measured)
@@ -187,7 +186,6 @@ class DirectionalCertifier(BaseCertifier):
             gradients = gradient_across_upper(
                 own.norm_sq(masses / np.maximum(trials, 1)), trials, masses, own.n_features, GRADIENT_SHARE * self.alpha
             )
-            grad_norm[rows] = gradients[:, -1]  # of the last cell, which is behind and has no tilt
             limit = stratified_lower(
                 own.bin_hits[:, None],
                 own.bin_trials[:, None],
@@ -199,7 +197,8 @@ class DirectionalCertifier(BaseCertifier):
             plan, tilt = own.plan, own.plan.tilts[..., strata]
             cells = Cells(plan.borders, limit.weights, plan.slopes, plan.across, plan.radius, tilt)
             distance[rows] = cells_radius(edges, cells, limit.value, gradients, _VERTICES)
-        return {"distance": distance, "grad_norm": grad_norm}
+        # The limits of single cells are not reported: each holds at its own level, and not together with the distance.
+        return {"distance": distance}
 
     def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:
         return limits["distance"]

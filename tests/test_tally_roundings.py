@@ -1,0 +1,129 @@
+"""Sums of noise are rounded to the side that certifies less: never a smaller estimate than from exact sums."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from smoothcert._noise import block_rows
+from smoothcert.tallies import DirectionalPlan, DirectionalTally, GradientTally, PairTally
+
+N_UPDATES = 40
+
+
+def fractions(values):
+    """Floats as exact fractions."""
+    return [[Fraction(float(v)) for v in row] for row in values]
+
+
+def exact_sums(vectors):
+    """Sum and sum of squared lengths, without any rounding."""
+    total = [sum(column) for column in zip(*vectors, strict=True)]
+    return total, sum(value * value for vector in vectors for value in vector)
+
+
+def square_length(vector):
+    return sum(value * value for value in vector)
+
+
+def assert_error_is_bounded(grad_sum, grad_error, exact):
+    off = square_length([Fraction(float(kept)) - truth for kept, truth in zip(grad_sum, exact, strict=True)])
+    assert off <= Fraction(float(grad_error)) ** 2
+    assert grad_error < 1e-4  # and is no excuse for anything
+
+
+CASES = [(d, dtype, seed) for d in (1, 3, 40) for dtype in (np.float32, np.float64) for seed in (0, 1)]
+
+
+@pytest.mark.parametrize(("d", "dtype", "seed"), CASES)
+@pytest.mark.parametrize("centre", [0.5, 0.0])
+def test_gradient_sums_are_on_the_safe_side(d, dtype, seed, centre):
+    rng = np.random.default_rng(seed)
+    tally, vectors = GradientTally.empty(1, d, centre=centre), []
+    for _ in range(N_UPDATES):
+        noise = rng.standard_normal((1, 5, d)).astype(dtype)
+        hit = noise[:, :, 0] < 0.3
+        tally.update(noise, hit)
+        weights = [Fraction(float(h - centre)) for h in hit[0]]
+        vectors += [[w * z for z in row] for w, row in zip(weights, fractions(noise[0]), strict=True)]
+    total, square = exact_sums(vectors)
+    n = len(vectors)
+    assert Fraction(float(tally.grad_sq[0])) <= square
+    assert_error_is_bounded(tally.grad_sum[0], tally.grad_error[0], total)
+    exact = (square_length(total) - square) / (n * (n - 1))
+    assert Fraction(float(tally.norm_sq[0])) >= exact
+    assert float(tally.norm_sq[0]) == pytest.approx(float(exact), abs=2e-5)
+
+
+@pytest.mark.parametrize(("d", "dtype", "seed"), CASES)
+def test_sums_of_pairs_are_on_the_safe_side(d, dtype, seed):
+    rng = np.random.default_rng(seed)
+    tally, vectors = PairTally.empty(1, d), []
+    for _ in range(N_UPDATES):
+        noise = rng.standard_normal((1, 5, d)).astype(dtype)
+        votes = np.stack([noise[0, :, 0] < 0.3, -noise[0, :, 0] < 0.3]).astype(int)
+        tally.update(noise, votes[None])
+        weights = [Fraction(int(w), 2) for w in votes[0] - votes[1]]
+        vectors += [[w * z for z in row] for w, row in zip(weights, fractions(noise[0]), strict=True)]
+    total, square = exact_sums(vectors)
+    n = len(vectors)
+    assert Fraction(float(tally.grad_sq[0])) <= square
+    assert_error_is_bounded(tally.grad_sum[0], tally.grad_error[0], total)
+    assert Fraction(float(tally.norm_sq[0])) >= (square_length(total) - square) / (n * (n - 1))
+
+
+@pytest.mark.parametrize(("d", "dtype", "seed"), [case for case in CASES if case[0] > 1])
+def test_sums_across_a_direction_are_on_the_safe_side(d, dtype, seed):
+    rng = np.random.default_rng(seed)
+    direction = rng.standard_normal(d)
+    direction /= np.linalg.norm(direction)
+    direction /= np.linalg.norm(direction)
+    plan = DirectionalPlan.towards([-1.0, 0.0, 1.0], direction)
+    tally, strata = DirectionalTally.empty(plan), {s: [] for s in range(plan.n_strata)}
+    unit = [Fraction(float(a)) for a in direction]
+    length = square_length(unit)
+    for _ in range(N_UPDATES):
+        noise = rng.standard_normal((1, 5, d)).astype(dtype)
+        hit = noise[:, :, 0] < 0.3
+        tally.update(noise, hit)
+        place = np.searchsorted(plan.edges, noise[0].astype(np.float64) @ direction, side="right")
+        for z, h, s in zip(fractions(noise[0]), hit[0], plan.strata[place], strict=True):
+            along = sum(a * b for a, b in zip(z, unit, strict=True)) / length
+            weight = Fraction(1, 2) if h else Fraction(-1, 2)
+            strata[int(s)].append([weight * (a - along * b) for a, b in zip(z, unit, strict=True)])
+    weights = rng.uniform(0.1, 1.0, (1, 3, plan.n_strata))
+    found = tally.norm_sq(weights)[0]
+    sums = [exact_sums(strata[s] or [[Fraction(0)] * d]) for s in range(plan.n_strata)]
+    for s, (total, square) in enumerate(sums):
+        assert Fraction(float(tally.grad_sq[0, s])) <= square
+        assert_error_is_bounded(tally.grad_sum[0, s], tally.grad_error[0, s], total)
+    for tried, value in zip(weights[0], found, strict=True):
+        exact_weights = [Fraction(float(w)) for w in tried]
+        whole = [sum(w * t[j] for w, (t, _) in zip(exact_weights, sums, strict=True)) for j in range(d)]
+        squares = sum(w * w * square for w, (_, square) in zip(exact_weights, sums, strict=True))
+        assert Fraction(float(value)) >= square_length(whole) - squares
+        assert float(value) == pytest.approx(float(square_length(whole) - squares), abs=0.2)
+
+
+def test_terms_that_cancel_do_not_hide_the_error():
+    """Strata whose sums cancel: the rounding of the large terms counts, not that of the small sum."""
+    plan = DirectionalPlan.towards([0.0], [1.0, 0.0, 0.0])
+    large = np.zeros((1, 2, 3))
+    large[0, :, 1] = 1e9 + 0.25, -1e9
+    nothing = np.zeros((1, 2), np.int64)
+    tally = DirectionalTally(nothing[:, 0], nothing[:, 0], nothing, nothing, large, np.zeros((1, 2)), plan)
+    weights = np.array([[[0.1, 0.1]]])
+    exact = Fraction(0.1) ** 2 * Fraction(1, 16)
+    assert Fraction(float(tally.norm_sq(weights)[0, 0])) >= exact
+
+
+@pytest.mark.parametrize(("d", "least"), [(49, 2e-10), (3072, 1e-8), (150_528, 2e-7)])
+def test_the_margin_is_too_small_to_be_seen(d, least):
+    """In the length of the mean vector, for the blocks of noise that are drawn."""
+    rows = block_rows(d)
+    tally = GradientTally.empty(1, d)
+    noise = np.random.default_rng(0).standard_normal((1, rows, d), dtype=np.float32)
+    tally.update(noise, noise[:, :, 0] < 0.0)
+    assert 0.0 < tally.grad_error[0] / rows < least
+    lost = 0.25 * np.sum(np.square(noise, dtype=np.float64)) - tally.grad_sq[0]
+    assert 0.0 <= lost < 1e-7 * tally.grad_sq[0] + 1.0 / 1024
