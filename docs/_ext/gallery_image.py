@@ -6,6 +6,7 @@ picture is a warning, as for any other image.
 """
 
 from pathlib import Path
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -15,7 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 
 
 class GalleryImage(Image, SphinxDirective):
-    option_spec = {"alt": directives.unchanged_required}
+    option_spec: ClassVar = {"alt": directives.unchanged_required}
 
     def run(self):
         example = self.arguments[0]
