@@ -24,6 +24,7 @@ extensions = [
     "mathml",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "gallery_image",
     "numpydoc",
 ]
 exclude_patterns = ["_build", "**/*.ipynb"]
