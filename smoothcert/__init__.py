@@ -1,12 +1,13 @@
-"""Certified robustness for any classifier, with the manners of scikit-learn."""
+"""Certified robustness for any classifier, with a scikit-learn compatible API."""
 
 from __future__ import annotations
 
-from . import bounds, confidence, datasets, metrics, plotting, tallies, worst_case
+from . import bounds, confidence, datasets, metrics, plotting, tallies, testing, worst_case
 from ._certificates import Certificates
 from ._journal._reader import read_journal
 from ._pipelines import certify
 from ._smoothed import SmoothedClassifier
+from ._version import __version__
 from .certifiers import (
     DipoleCertifier,
     DirectionalCertifier,
@@ -14,8 +15,6 @@ from .certifiers import (
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
 )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Certificates",
@@ -34,5 +33,6 @@ __all__ = [
     "plotting",
     "read_journal",
     "tallies",
+    "testing",
     "worst_case",
 ]

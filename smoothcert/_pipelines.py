@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ._certificates import Certificates
 from ._journal._writer import Placed
 from ._lipschitz import lipschitz_bound
+from ._sklearn_compat import BaseSearchCV
 from ._smoothed import SmoothedClassifier
 
 

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_clusterer, is_regressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -26,7 +26,9 @@ from ._journal._writer import Journal, Placed, describe_run
 from ._models._sklearn import is_neural, voter_for
 from ._noise import hash_row, seed_from
 from ._parallel import Executor, broadcast
+from ._sklearn_compat import routing_enabled
 from ._validation import FloatArray, check_choice
+from ._version import __version__
 from .certifiers import BaseCertifier, DirectionalCertifier
 from .tallies import IntArray
 from .training._augmentation import fit_in_passes, fit_on_replicas
@@ -269,8 +271,6 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         unit = effective_sigma(sigma, X.dtype)
         voter = voter_for(self.estimator_, self.classes_)
         entropy = seed_from(self.random_state)
-        from . import __version__
-
         provenance = {
             "sigma": sigma,
             "alpha": float(certifier.alpha),
@@ -429,7 +429,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
 
     def _routed(self, fit_params: dict[str, Any]) -> dict[str, Any]:
-        if not _routing_enabled():
+        if not routing_enabled():
             return fit_params
         routed = process_routing(self, "fit", **fit_params)
         return dict(routed.estimator.partial_fit if self.augmentation == "passes" else routed.estimator.fit)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._certificates import Certificates
 from .._pipelines import certify
+from .._sklearn_compat import BaseSearchCV
 from .._smoothed import SmoothedClassifier
 from ..certifiers import BaseCertifier, FirstOrderCertifier
 

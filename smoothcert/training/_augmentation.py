@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
+from .._sklearn_compat import num_samples, safe_indexing
 from .._validation import FloatArray
 
 
@@ -61,13 +60,13 @@ def _belongs_to_rows(value: Any, n_rows: int) -> bool:
         value is not None
         and not isinstance(value, str | bytes | dict)
         and np.ndim(value) >= 1
-        and _num_samples(value) == n_rows
+        and num_samples(value) == n_rows
     )
 
 
 def _repeat(value: Any, n_rows: int, times: int) -> Any:
-    return _safe_indexing(value, np.tile(np.arange(n_rows), times)) if _belongs_to_rows(value, n_rows) else value
+    return safe_indexing(value, np.tile(np.arange(n_rows), times)) if _belongs_to_rows(value, n_rows) else value
 
 
 def _take(value: Any, n_rows: int, order: NDArray[np.intp]) -> Any:
-    return _safe_indexing(value, order) if _belongs_to_rows(value, n_rows) else value
+    return safe_indexing(value, order) if _belongs_to_rows(value, n_rows) else value
