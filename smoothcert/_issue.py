@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._casting import shorten
 from ._certificates import Certificates
+from ._validation import FloatArray
 from .tallies import IntArray, Tally
 
 
@@ -32,10 +34,13 @@ def issue(
     classes: NDArray[Any],
     provenance: Mapping[str, Any],
     space: str = "input",
+    lost: FloatArray | None = None,
 ) -> Certificates:
-    """Certificates for the candidate class of each row, as far as the evidence goes; radii are multiples of `unit`."""
+    """Certificates for the candidate class of each row, as far as the evidence goes; radii are multiples of `unit`,
+    less what is `lost` by a cast of the inputs."""
     inference = certifier.certify_tally(tally)
     # One rounding in the product, one step back.
     radius = np.where(inference.radius > 0.0, np.nextafter(inference.radius * unit, 0.0), 0.0)
+    radius = shorten(radius, lost)
     counts = tally.counts_by_name()
     return Certificates(classes[candidate], radius, radius == 0.0, inference.limits, counts, provenance, space)

@@ -89,17 +89,21 @@ def describe_run(
     space: str,
     provenance: Mapping[str, Any],
     unit: float,
+    lost: FloatArray | None = None,
 ) -> Run:
-    """Identity and facts of a run; `content` is all of the model that votes depend on."""
+    """Identity and facts of a run; `content` is all of the model that votes depend on, `lost` what radii lose by a cast
+    of the inputs."""
     name = certifier_name(type(certifier))
     params = json.dumps(certifier.get_params(), default=_named, sort_keys=True)
+    # The same evidence proves other radii for inputs that were cast.
+    cast, rows = ("", keys) if lost is None else (" cast from float64", (keys, lost))
     identity = {
         "model": f"fingerprint {fingerprint(content)[:32]}",
         "classes": f"{len(classes)} labels, fingerprint {fingerprint(classes)[:32]}",
         "sigma": repr(sigma),
         "certifier": f"{name} with {params}",
         "random_state": str(seed) if seeded else "None",
-        "X": f"{len(X)} rows of shape {X.shape[1:]} in {X.dtype}, fingerprint {fingerprint(keys)[:32]}",
+        "X": f"{len(X)} rows of shape {X.shape[1:]} in {X.dtype}{cast}, fingerprint {fingerprint(rows)[:32]}",
         "space": space,
     }
     facts = {
@@ -109,6 +113,7 @@ def describe_run(
         "n_features": int(X[0].size),
         "n_classes": len(classes),
         "unit": unit,
+        "lost": None if lost is None else lost.tolist(),
         "space": space,
         "provenance": dict(provenance),
     }

@@ -133,7 +133,8 @@ def _view(file: sqlite3.Connection) -> JournalView:
         candidate, tally = evidence
         classes = unpack(read_labels(file))["classes"]
         classes = classes.astype(object) if facts["object_labels"] else classes
-        certificates = issue(certifier, candidate, tally, facts["unit"], classes, provenance, facts["space"])
+        lost = None if facts["lost"] is None else np.array(facts["lost"])[list(rows)]
+        certificates = issue(certifier, candidate, tally, facts["unit"], classes, provenance, facts["space"], lost)
     each = certifier.n_selection + certifier.n_samples
     return JournalView(MappingProxyType(provenance), samples, each, np.array(rows, dtype=np.intp), certificates)
 

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from skorch import NeuralNetBinaryClassifier
 
+from ._evaluation_mode import evaluation_mode, leave_training
 from ._noise import Seed
 from ._validation import FloatArray
 
@@ -129,6 +130,11 @@ class NeuralVoter:
         torch.set_num_threads(1)
         self.__dict__.update(state)
         self._prepare()
+        leave_training(self.net)
+
+    def evaluation_mode(self) -> AbstractContextManager[Any]:
+        """Return what to enter for all votes of a run: every layer of the net is in evaluation mode until the end."""
+        return evaluation_mode(self.net)
 
     def content(self) -> tuple[Any, ...]:
         """All that votes and noise depend on; neither history nor optimiser do."""
@@ -164,7 +170,8 @@ class NeuralVoter:
         """Whether input gradients can be had; some modules compute without a graph."""
         rows = self.arrays.row(row).reshape(1, *row.shape)
         try:
-            self.vote_with_slopes(rows, 0)
+            with self.evaluation_mode():
+                self.vote_with_slopes(rows, 0)
         except (RuntimeError, NotImplementedError):
             return False
         return True
@@ -186,8 +193,6 @@ class NeuralVoter:
         return votes, torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
 
     def output(self, rows: torch.Tensor) -> torch.Tensor:
-        """What the net says about rows, in evaluation mode."""
-        if self.net.module_.training:
-            self.net._set_training(False)
+        """Return what the net says about rows. To be called within ``evaluation_mode()``."""
         output = self.net.infer(rows)
         return output[0] if isinstance(output, tuple) else output

@@ -19,6 +19,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from ._casting import length_lost
 from ._certificates import Certificates
 from ._issue import issue, unit_of_radius
 from ._journal import Journal, Placed, describe_run
@@ -29,7 +30,7 @@ from ._sampling import Sampler, sample_evidence, votes_of_rows
 from ._schedule import Schedule
 from ._sharing import shared
 from ._validation import FloatArray, check_choice
-from ._voting import is_neural, voter_for
+from ._voting import find_nets, is_neural, unfrozen, voter_for
 from .certifiers import BaseCertifier, DirectionalCertifier
 from .tallies import IntArray
 from .training._augmentation import fit_in_passes, fit_on_replicas
@@ -162,16 +163,16 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         y = column_or_1d(y, warn=True)
         labels = np.unique(y)
         frozen = isinstance(self.estimator, FrozenEstimator)
-        neural = is_neural(self.estimator)
-        if neural:
+        neural, nets = is_neural(self.estimator), find_nets(self.estimator)
+        if nets:
             X = self._for_net(X)
         self.classes_ = labels
         if frozen and neural:
             from .training._neural import classes_of_frozen
 
-            self.classes_ = classes_of_frozen(self.estimator.estimator, X, y)
+            self.classes_ = classes_of_frozen(unfrozen(self.estimator), X, y)
         elif frozen:
-            check_is_fitted(self.estimator.estimator)
+            check_is_fitted(unfrozen(self.estimator))
             self.classes_ = np.asarray(getattr(self.estimator, "classes_", labels))
             unknown = labels[~np.isin(labels, self.classes_)]
             if len(unknown):
@@ -188,6 +189,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         routed = self._routed(fit_params)
         estimator = clone(self.estimator)
         entropy = entropy_of(self.random_state)
+        self._coded = bool(nets) and not frozen and not neural
         if frozen:
             self.estimator_ = estimator
         elif neural:
@@ -198,10 +200,17 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.estimator_ = fit_with_noise(estimator, X, index, float(self.sigma), seed, seeded, routed)
         else:
             rng = np.random.default_rng(entropy)
-            if self.augmentation == "passes":
-                self.estimator_ = fit_in_passes(estimator, X, y, labels, self.sigma, self.n_augment, rng, routed)
-            else:
-                self.estimator_ = fit_on_replicas(estimator, X, y, self.sigma, self.n_augment, rng, routed)
+            fitting: AbstractContextManager[Any] = nullcontext()
+            if nets:
+                from .training._neural import code_labels, fitting_inner_nets
+
+                labels, y = code_labels(nets, labels, y)
+                fitting = fitting_inner_nets(entropy % 2**63, self.random_state is not None)
+            with fitting:
+                if self.augmentation == "passes":
+                    self.estimator_ = fit_in_passes(estimator, X, y, labels, self.sigma, self.n_augment, rng, routed)
+                else:
+                    self.estimator_ = fit_on_replicas(estimator, X, y, self.sigma, self.n_augment, rng, routed)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -264,13 +273,15 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         Certificates
         """
-        X = self._ready(X)
+        given = self._ready(X)
+        X = self._for_net(given) if find_nets(self.estimator_) else given
         certifier = self._certifier()
         _warn_of_few_samples(certifier)
         started = time.perf_counter()
         sigma, keys = float(self.sigma), self._keys(X)
         unit = unit_of_radius(sigma, X.dtype)
-        voter = voter_for(self.estimator_, self.classes_)
+        lost = length_lost(given, X, sigma)
+        voter = self._voter()
         entropy = entropy_of(self.random_state)
         from . import __version__
 
@@ -302,31 +313,35 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 space,
                 provenance,
                 unit,
+                lost,
             )
             book = Journal(journal, run)
-        with book as ledger:
+        with book as ledger, voter.evaluation_mode():
             sampler = Sampler(voter, sigma, ledger.seed, self.batch_size)
             with progress_bar(self.verbose, total, "certify") as advance, shared(sampler, self.n_jobs) as at_hand:
                 schedule = Schedule(self.n_jobs, advance)
                 candidate, tally = sample_evidence(at_hand, schedule, certifier, X, keys, self.classes_, ledger)
         spent = time.perf_counter() - started if ledger.grown else 0.0
         provenance |= {"seed": ledger.seed, "seconds": ledger.seconds + spent}
-        return issue(certifier, candidate, tally, unit, self.classes_, provenance)
+        return issue(certifier, candidate, tally, unit, self.classes_, provenance, lost=lost)
 
     def _votes(self, X: Any) -> IntArray:
         X = self._ready(X)
+        X = self._for_net(X) if find_nets(self.estimator_) else X
         total = len(X) * self.n_votes
+        voter = self._voter()
+        sampler = Sampler(voter, float(self.sigma), entropy_of(self.random_state), self.batch_size)
         with (
             progress_bar(self.verbose, total, "predict") as advance,
-            shared(self._sampler(), self.n_jobs) as at_hand,
+            voter.evaluation_mode(),
+            shared(sampler, self.n_jobs) as at_hand,
         ):
             schedule = Schedule(self.n_jobs, advance)
             return votes_of_rows(at_hand, schedule, X, self._keys(X), VOTE, self.n_votes, len(self.classes_))
 
-    def _sampler(self) -> Sampler:
-        return Sampler(
-            voter_for(self.estimator_, self.classes_), float(self.sigma), entropy_of(self.random_state), self.batch_size
-        )
+    def _voter(self) -> Any:
+        # Around nets, a base was trained on the numbers of the classes.
+        return voter_for(self.estimator_, np.arange(len(self.classes_)) if self._coded else self.classes_)
 
     def _keys(self, X: FloatArray) -> list[int]:
         return [row_key(row) for row in X]
@@ -347,7 +362,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self._check_shape(np.shape(X))
         X = validate_data(self, X, reset=False, **_ACCEPTED)
         self._check_shape(X.shape)
-        return self._for_net(X) if is_neural(self.estimator_) else X
+        return X
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if shape[1:] != self._input_shape:

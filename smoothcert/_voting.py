@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
 
 from ._noise import NumpyArrays
 from ._validation import FloatArray
 
 
+def unfrozen(estimator: Any) -> Any:
+    """Return what is inside a `FrozenEstimator`. Other estimators around an estimator are themselves the base."""
+    while isinstance(estimator, FrozenEstimator):
+        estimator = estimator.estimator
+    return estimator
+
+
 def is_neural(estimator: Any) -> bool:
-    """Whether an estimator, frozen or not, is a skorch net; never imports skorch to find out."""
+    """Return whether an estimator, frozen or not, is a skorch net; never imports skorch to find out."""
     skorch = sys.modules.get("skorch")
-    return skorch is not None and isinstance(getattr(estimator, "estimator", estimator), skorch.NeuralNet)
+    return skorch is not None and isinstance(unfrozen(estimator), skorch.NeuralNet)
+
+
+def find_nets(estimator: Any) -> list[Any]:
+    """Return the skorch nets an estimator consists of: itself, or those among its parameters (`BaggingClassifier`,
+    a pipeline)."""
+    skorch = sys.modules.get("skorch")
+    if skorch is None or isinstance(estimator, type):
+        return []
+    if isinstance(estimator, skorch.NeuralNet):
+        return [estimator]
+    if isinstance(estimator, list | tuple):  # the steps of a pipeline
+        return [net for entry in estimator for net in find_nets(entry)]
+    if not hasattr(estimator, "get_params"):
+        return []
+    return find_nets(list(estimator.get_params(deep=False).values()))
 
 
 def voter_for(estimator: Any, classes: NDArray[Any]) -> Any:
@@ -23,7 +47,7 @@ def voter_for(estimator: Any, classes: NDArray[Any]) -> Any:
     if is_neural(estimator):
         from ._neural import NeuralVoter
 
-        return NeuralVoter(getattr(estimator, "estimator", estimator), len(classes))
+        return NeuralVoter(unfrozen(estimator), len(classes))
     return LabelVoter(estimator, classes)
 
 
@@ -42,6 +66,10 @@ class LabelVoter:
     def __init__(self, estimator: Any, classes: NDArray[Any]) -> None:
         self.estimator = estimator
         self.classes = classes
+
+    def evaluation_mode(self) -> AbstractContextManager[Any]:
+        """Return what to enter for all votes of a run: nothing, as ``predict`` has no modes."""
+        return nullcontext()
 
     def content(self) -> tuple[Any, ...]:
         """All that votes and noise depend on."""
