@@ -7,6 +7,7 @@ distances.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._certificates import Certificates
 from ._journal import Placed
+from ._noise import seed_for_purpose
 from ._smoothed import SmoothedClassifier
 from ._stretch import largest_stretch
 
@@ -62,19 +64,31 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
     return _walk(estimator, X, journal, "input")
 
 
-def _walk(estimator: Any, X: Any, journal: Any, space: str) -> Certificates:
+def certify_to_choose(estimator: Any, X: Any) -> Certificates:
+    """Certify in order to choose among models or settings.
+
+    Noise that took part in a choice proves nothing about what was chosen: the luckiest of many was chosen for its luck.
+    So this noise is independent of that which `certify` draws with the same `random_state`.
+    """
+    return _walk(estimator, X, None, "input", "choice")
+
+
+def _walk(estimator: Any, X: Any, journal: Any, space: str, purpose: str | None = None) -> Certificates:
     if isinstance(estimator, SmoothedClassifier):
+        if purpose is not None:
+            estimator = copy(estimator)
+            estimator.random_state = seed_for_purpose(estimator.random_state, purpose)
         return estimator.certify(X) if journal is None else estimator.certify(X, journal=Placed(journal, space))
     if isinstance(estimator, Pipeline):
         check_is_fitted(estimator)
-        return _through_pipeline(estimator, X, journal, space)
+        return _through_pipeline(estimator, X, journal, space, purpose)
     if isinstance(estimator, FrozenEstimator):
-        return _walk(estimator.estimator, X, journal, space)
+        return _walk(estimator.estimator, X, journal, space, purpose)
     if isinstance(estimator, BaseSearchCV):
         if estimator.refit is False:
             raise ValueError("A search must have refit its best estimator to certify, got refit=False. Set refit=True.")
         check_is_fitted(estimator, "best_estimator_")
-        return _walk(estimator.best_estimator_, X, journal, space)
+        return _walk(estimator.best_estimator_, X, journal, space, purpose)
     name = type(estimator).__name__
     cure = f"Wrap the classifier itself: SmoothedClassifier({name}(...))." if hasattr(estimator, "predict") else ""
     raise TypeError(
@@ -83,7 +97,7 @@ def _walk(estimator: Any, X: Any, journal: Any, space: str) -> Certificates:
     )
 
 
-def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str) -> Certificates:
+def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str, purpose: str | None) -> Certificates:
     steps = list(pipeline.steps)
     while type(steps[-1][1]) is Pipeline:  # what is known of all steps together is more than of each
         steps += steps.pop()[1].steps
@@ -97,7 +111,7 @@ def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str) -> C
     factor = largest_stretch([step for _, step in steps[:-1]]) if type(pipeline) is Pipeline else None
     if type(pipeline) is not Pipeline and last == space:
         last = f"the input of {steps[-1][0]}"
-    certificates = _walk(steps[-1][1], X, journal, last)
+    certificates = _walk(steps[-1][1], X, journal, last, purpose)
     if certificates.space != "input" or factor is None:
         space = last if certificates.space == "input" else certificates.space
         return replace(certificates, space=space)
