@@ -7,6 +7,7 @@ distances.
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -21,7 +22,8 @@ from ._certificates import Certificates
 from ._journal import Placed
 from ._noise import seed_for_purpose
 from ._smoothed import SmoothedClassifier
-from ._stretch import largest_stretch
+from ._transform_rounding import Expansion, divide, expansion_of
+from ._validation import FloatArray
 
 
 def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
@@ -101,21 +103,33 @@ def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str, purp
     steps = list(pipeline.steps)
     while type(steps[-1][1]) is Pipeline:  # what is known of all steps together is more than of each
         steps += steps.pop()[1].steps
-    last = space
+    last, given = space, X
     for name, step in steps[:-1]:
         if step is None or step == "passthrough":
             continue
         X = step.transform(X)
         last = f"the output of {name}"
     # A pipeline of another type may do more than its steps.
-    factor = largest_stretch([step for _, step in steps[:-1]]) if type(pipeline) is Pipeline else None
+    expansion = expansion_of([step for _, step in steps[:-1]], given) if type(pipeline) is Pipeline else None
     if type(pipeline) is not Pipeline and last == space:
         last = f"the input of {steps[-1][0]}"
     certificates = _walk(steps[-1][1], X, journal, last, purpose)
-    if certificates.space != "input" or factor is None:
+    if certificates.space != "input" or expansion is None:
         space = last if certificates.space == "input" else certificates.space
         return replace(certificates, space=space)
-    if factor == 1.0:
-        return certificates
-    radius = np.nextafter(certificates.radius / factor, 0.0)
+    _warn_of_rounding(certificates.radius, expansion)
+    radius = divide(certificates.radius, expansion)
     return replace(certificates, radius=radius, abstained=radius == 0.0)
+
+
+def _warn_of_rounding(radius: FloatArray, expansion: Expansion) -> None:
+    spoiled = (radius > 0.0) & (expansion.shift > 0.1 * radius)
+    if np.any(spoiled):
+        worst = int(np.argmax(np.where(spoiled, expansion.shift / np.maximum(radius, 1e-300), 0.0)))
+        warnings.warn(
+            f"Rounding in the steps before the smoothed classifier takes more than a tenth of {int(spoiled.sum())} radii: "
+            f"their output is certain to {expansion.shift[worst]:.3g} only, where the radius is {radius[worst]:.3g}. "
+            "Give X in float64, or subtract an offset from it.",
+            UserWarning,
+            stacklevel=5,
+        )
