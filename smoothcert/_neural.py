@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skorch import NeuralNetBinaryClassifier
 
 from ._evaluation_mode import evaluation_mode, leave_training
+from ._fingerprint import net_content
 from ._noise import Seed
 from ._validation import FloatArray
 
@@ -137,9 +138,8 @@ class NeuralVoter:
         return evaluation_mode(self.net)
 
     def content(self) -> tuple[Any, ...]:
-        """All that votes and noise depend on; neither history nor optimiser do."""
-        threshold = float(self.net.threshold) if self.binary else None
-        return ("torch", self.arrays.device.type, type(self.net).__qualname__, threshold, self.net.module_)
+        """Return all that votes and noise depend on."""
+        return ("torch", self.arrays.device.type, net_content(self.net))
 
     def vote(self, rows: torch.Tensor) -> NDArray[np.intp]:
         """Index of the class each row is voted into, -1 for none. To be called within ``arrays.voting()``."""
