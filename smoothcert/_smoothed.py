@@ -372,8 +372,14 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
 
     def _for_net(self, X: FloatArray) -> FloatArray:
-        """Nets compute in float32, so that is the classifier to be certified."""
-        return X.astype(np.float32, copy=False)
+        """Return rows in float32, in which nets compute: that is the classifier to be certified."""
+        with np.errstate(over="ignore"):
+            cast = X.astype(np.float32, copy=False)
+        if not np.all(np.isfinite(cast)):
+            raise ValueError(
+                f"X must be held by float32, in which nets compute, got {float(X[~np.isfinite(cast)][0])!r}. Scale it."
+            )
+        return cast
 
     def _check_params(self) -> None:
         if isinstance(self.estimator, type):
