@@ -25,8 +25,8 @@ _ROUNDOFF = 2.0**-24
 _LARGEST = float(np.finfo(np.float32).max)
 
 _SMALL = 1e-3
-"""Largest length in units of sigma that a cast may take: radii of interest are some tenths of sigma and more, so what is
-lost stays below one percent. A row that loses more is far from the origin compared with the noise, and most of its
+"""Largest length in units of sigma that a cast may take: radii of interest are some tenths of sigma and more, so what
+is lost stays below one percent. A row that loses more is far from the origin compared with the noise, and most of its
 digits are lost to an offset."""
 
 
@@ -59,9 +59,9 @@ def length_lost(given: FloatArray, cast: FloatArray, sigma: float) -> FloatArray
     if np.any(wrong):
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"X must be held by float32, in which nets compute, to {_SMALL:g} sigma, got row {row}, where the cast from "
-            f"{given.dtype} may move an input by {length[row]:.3g}, and sigma={sigma:g}. Subtract an offset from X, or "
-            "scale it, so that its values are not so much larger than sigma; or give X in float32, and the "
+            f"X must be held by float32, in which nets compute, to {_SMALL:g} sigma, got row {row}, where the cast "
+            f"from {given.dtype} may move an input by {length[row]:.3g}, and sigma={sigma:g}. Subtract an offset from "
+            "X, or scale it, so that its values are not so much larger than sigma; or give X in float32, and the "
             "certificates are about float32 inputs."
         )
     return length

@@ -1,9 +1,9 @@
 r"""How far the rounding of the steps of a pipeline can move what they return.
 
-A step computes :math:`\hat T(x)` where its parameters define an affine map :math:`T(x)`, clipped or not. In float32, and
-far from the origin, the difference is not small: two neighbouring inputs may be sent further apart than the matrix of
-:math:`T` alone would send them. So the radius in the space of the input needs, beside the largest stretch, a limit of
-:math:`|\hat T(x) - T(x)|`, at the input and at the input of an adversary.
+A step computes :math:`\hat T(x)` where its parameters define an affine map :math:`T(x)`, clipped or not. In float32,
+and far from the origin, the difference is not small: two neighbouring inputs may be sent further apart than the matrix
+of :math:`T` alone would send them. So the radius in the space of the input needs, beside the largest stretch, a limit
+of :math:`|\hat T(x) - T(x)|`, at the input and at the input of an adversary.
 
 **One step.** Let :math:`u` be the unit roundoff of the coarser of the types of a step's input and output, and
 :math:`\gamma_k = k u / (1 - k u)`. Every operation has a relative error of at most :math:`u`, a product of k factors
@@ -13,7 +13,7 @@ section 3.1). Hence, component by component,
 
 - centring and scaling, :math:`(x - m) / s`, with m and s possibly rounded to the type of x first, and :math:`1/s`
   rounded: at most :math:`\gamma_6 (|x| + |m|) / |s|`;
-- min-max scaling, :math:`x s + t`: at most :math:`\gamma_6 (|x| |s| + |t|)`; clipping moves no two numbers further apart;
+- min-max scaling, :math:`x s + t`: at most :math:`\gamma_6 (|x| |s| + |t|)`; clipping drives no two numbers apart;
 - a projection of n features, :math:`C x - b` with the constant :math:`b \approx C m`, or :math:`C (x - m)`: at most
   :math:`\gamma_{n+4} |C| (|x| + |m|)`; whitening divides by s and makes it :math:`\gamma_{n+8} |C| (|x| + |m|) / s`;
 - selection: nothing.
@@ -30,8 +30,8 @@ together, and L that of all steps. Exchanging computed for exact steps one at a 
 .. math:: D_k = L |x' - x| + \sum_j P_j \left(2 e_j(\hat x_{j-1}) + a_j D_{j-1}\right).
 
 The :math:`D_{j-1}` inside are multiplied by roundings, and the stretches of single steps are good enough for them:
-:math:`D_j \le (L_j + a_j) D_{j-1} + 2 e_j(\hat x_{j-1})`. All of it is linear in the distance, :math:`D_k = A |x' - x| + B`,
-and a radius r after the steps is a radius :math:`(r - B) / A` before them.
+:math:`D_j \le (L_j + a_j) D_{j-1} + 2 e_j(\hat x_{j-1})`. All of it is linear in the distance,
+:math:`D_k = A |x' - x| + B`, and a radius r after the steps is a radius :math:`(r - B) / A` before them.
 """
 
 from __future__ import annotations

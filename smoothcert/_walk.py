@@ -43,10 +43,10 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
     -------
     Certificates
         With ``space="input"`` the radius is in the units of `X`. That is so when nothing comes before the smoothed
-        step, and when the steps before it are known to stretch no distance by more than a factor, by which the radius
-        was then divided (and rounded down): centring, scaling, selection of features, principal components, and
-        pipelines of these. Otherwise
-        `space` names the step whose output the radius is about.
+        step, and when the steps before it are known to stretch no distance by more than a factor: centring, scaling,
+        selection of features, principal components, and pipelines of these. What the steps may round was then
+        subtracted from the radius, and it was divided by the factor and rounded down. Otherwise `space` names the step
+        whose output the radius is about.
 
     Examples
     --------
@@ -127,9 +127,9 @@ def _warn_of_rounding(radius: FloatArray, expansion: Expansion) -> None:
     if np.any(spoiled):
         worst = int(np.argmax(np.where(spoiled, expansion.shift / np.maximum(radius, 1e-300), 0.0)))
         warnings.warn(
-            f"Rounding in the steps before the smoothed classifier takes more than a tenth of {int(spoiled.sum())} radii: "
-            f"their output is certain to {expansion.shift[worst]:.3g} only, where the radius is {radius[worst]:.3g}. "
-            "Give X in float64, or subtract an offset from it.",
+            "Rounding in the steps before the smoothed classifier takes more than a tenth of "
+            f"{int(spoiled.sum())} radii: their output is certain to {expansion.shift[worst]:.3g} only, where the "
+            f"radius is {radius[worst]:.3g}. Give X in float64, or subtract an offset from it.",
             UserWarning,
             stacklevel=5,
         )

@@ -212,11 +212,13 @@ def test_recurrent_nets_are_recognised(tmp_path):
     assert fingerprint(module) != before
 
 
-@pytest.mark.parametrize("thing", [threading.Lock(), weakref.ref(CHANGES[0]), (number for number in range(3))], ids=type)
+@pytest.mark.parametrize(
+    "thing", [threading.Lock(), weakref.ref(CHANGES[0]), (number for number in range(3))], ids=type
+)
 def test_what_shows_no_content_is_refused(thing):
     module = make()
     module._thing = thing
-    with pytest.raises(TypeError, match="recognised by a journal.*certify without a journal"):
+    with pytest.raises(TypeError, match=r"recognised by a journal.*certify without a journal"):
         fingerprint(module)
 
 

@@ -231,7 +231,7 @@ def test_float32_inputs_lose_nothing_and_float64_next_to_nothing(tmp_path):
     kept = clf.certify(X[:3], journal=path)
     np.testing.assert_array_equal(kept.radius, clf.certify(X[:3]).radius)
     np.testing.assert_array_equal(read_journal(path).certificates.radius, kept.radius)
-    with pytest.raises(ValueError, match="differs in X .*cast from float64"):
+    with pytest.raises(ValueError, match=r"differs in X .*cast from float64"):
         clf.certify(X32[:3], journal=path)
 
 
