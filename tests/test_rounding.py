@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
@@ -121,7 +122,8 @@ def test_conversion_through_scalers(repeats, dtype):
     inner = pipeline[-1].certify(pipeline[:-1].transform(data[::30])).radius
     assert (inner > 0).any()
     assert all(Fraction(float(a)) * stretch <= Fraction(float(b)) for a, b in zip(outer, inner, strict=True))
-    np.testing.assert_allclose(outer * float(stretch), inner, rtol=1e-12)
+    # Of the radius what the steps may round is subtracted: some roundings of numbers of size ten or so.
+    np.testing.assert_allclose(outer * float(stretch), inner, rtol=1e-12 if dtype == np.float64 else 1e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -137,12 +139,18 @@ def test_principal_components_stretch_no_more_than_said(whiten, dtype):
                     rows[i, j] /= mpmath.sqrt(mpmath.mpf(float(pca.explained_variance_[i])))
         exact = max(mpmath.svd_r(rows, compute_uv=False))
         assert mpmath.mpf(largest_stretch([pca])) >= exact
-        assert mpmath.mpf(largest_stretch([pca])) <= exact * (1 + mpmath.mpf(10) ** -12)
+        # The scale of whitening is computed in the type of the variances.
+        rounded = 1e-6 if whiten and dtype == np.float32 else 1e-12
+        assert mpmath.mpf(largest_stretch([pca])) <= exact * (1 + mpmath.mpf(rounded))
 
 
 def test_steps_that_do_nothing_change_nothing():
-    pipeline = make_pipeline("passthrough", StandardScaler(with_std=False), smoothed()).fit(X, Y)
-    inner = pipeline[-1].certify(X[::30] - X.mean(axis=0))
-    np.testing.assert_array_equal(certify(pipeline, X[::30]).radius, inner.radius)
+    pipeline = make_pipeline("passthrough", VarianceThreshold(), smoothed()).fit(X, Y)
+    np.testing.assert_array_equal(certify(pipeline, X[::30]).radius, pipeline[-1].certify(X[::30]).radius)
+    centred = make_pipeline(StandardScaler(with_std=False), smoothed()).fit(X, Y)
+    inner = centred[-1].certify(X[::30] - X.mean(axis=0)).radius
+    outer = certify(centred, X[::30]).radius
+    assert np.all(outer <= inner)
+    np.testing.assert_allclose(outer, inner, rtol=1e-12)  # but for the rounding of the difference
     unknown = make_pipeline(FunctionTransformer(), smoothed()).fit(X, Y)
     assert certify(unknown, X[:1]).space == "the output of functiontransformer"
