@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import bounds, confidence, datasets, metrics, plotting, tallies, testing, worst_case
 from ._certificates import Certificates
-from ._journal._reader import read_journal
+from ._journal import read_journal
 from ._pipelines import certify
 from ._smoothed import SmoothedClassifier
 from ._version import __version__

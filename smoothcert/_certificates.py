@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._casting import shorten
+from ._engine import Evidence
 from ._validation import FloatArray, as_float_array
+from .certifiers import BaseCertifier
 
 if TYPE_CHECKING:
     import pandas
@@ -331,3 +334,59 @@ def plain_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], bool]:
             f"Labels must be of one plain type to be saved, got {kinds}. Use numbers or strings as labels."
         )
     return labels.astype(str), True
+
+
+def effective_sigma(sigma: float, dtype: Any) -> float:
+    """Return what radii are multiplied with: noise is scaled in the precision of the data, where sigma may round
+    down."""
+    with np.errstate(over="ignore"):
+        applied = float(np.dtype(dtype).type(sigma))
+    if not np.isfinite(applied):
+        raise ValueError(
+            f"sigma must be a finite number in the precision of the data, {np.dtype(dtype)}, got {sigma!r}. "
+            "Bring the data to units in which the noise is moderate."
+        )
+    return min(sigma, applied)
+
+
+def build_certificates(
+    certifier: BaseCertifier,
+    evidence: Evidence,
+    classes: NDArray[Any],
+    *,
+    sigma: float,
+    provenance: Mapping[str, Any],
+    space: str = "input",
+    lost: FloatArray | None = None,
+) -> Certificates:
+    """Return the certificates that the evidence proves, in the units of the inputs.
+
+    Parameters
+    ----------
+    certifier : BaseCertifier
+    evidence : Evidence
+        With at least one row.
+    classes : ndarray
+        Labels.
+    sigma : float
+        What radii are multiplied with, see `effective_sigma`.
+    provenance : mapping
+    space : str
+    lost : ndarray, optional
+        What the radius of each row loses by a cast of its input.
+    """
+    assert evidence.tally is not None
+    inference = certifier.certify_tally(evidence.tally)
+    # One rounding in the product, one step back.
+    radius = np.where(inference.radius > 0.0, np.nextafter(inference.radius * sigma, 0.0), 0.0)
+    radius = shorten(radius, lost)
+    return Certificates(
+        prediction=classes[evidence.candidate],
+        radius=radius,
+        abstained=radius == 0.0,
+        limits=inference.limits,
+        counts=evidence.tally.summary(),
+        provenance=provenance,
+        space=space,
+        upper_limits=certifier.upper_limits & inference.limits.keys(),
+    )

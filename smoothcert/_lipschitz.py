@@ -23,7 +23,7 @@ _ROUNDINGS = 4.0
 def lipschitz_bound(steps: Sequence[Any]) -> float | None:
     """By how much fitted transformers, one after the other, can stretch a distance at most; None if not known."""
     factor, whole = 1.0, None
-    for step in _single(steps):
+    for step in single_steps(steps):
         append = _KNOWN.get(type(step).__name__)
         if append is None or not type(step).__module__.startswith("sklearn."):
             return None
@@ -38,14 +38,15 @@ def _product_up(a: float, b: float) -> float:
     return a * b if 1.0 in (a, b) else float(np.nextafter(a * b, np.inf))
 
 
-def _single(steps: Sequence[Any]) -> Iterator[Any]:
+def single_steps(steps: Sequence[Any]) -> Iterator[Any]:
+    """Yield the steps of pipelines within pipelines one by one, without those that do nothing."""
     for step in steps:
         if step is None or (isinstance(step, str) and step == "passthrough"):
             continue
         if type(step) is FrozenEstimator:
-            yield from _single([step.estimator])
+            yield from single_steps([step.estimator])
         elif type(step) is Pipeline:
-            yield from _single([inner for _, inner in step.steps])
+            yield from single_steps([inner for _, inner in step.steps])
         else:
             yield step
 
@@ -120,7 +121,15 @@ def _pca(before: _Linear, step: Any) -> _Linear:
     projected = before.matmul(step.components_)
     if not step.whiten:
         return projected
-    return projected.scale(1.0 / np.sqrt(np.maximum(step.explained_variance_, 1e-300, dtype=np.float64)))
+    return projected.scale(inverse_deviation(step))
+
+
+def inverse_deviation(step: Any) -> FloatArray:
+    """Return what whitening multiplies the components with, not below what is computed: in the type of the variances,
+    the root of each and one over it are rounded."""
+    variance = np.asarray(step.explained_variance_)
+    rounded = 0.0 if variance.dtype == np.float64 else 4.0 * float(np.finfo(variance.dtype).eps)
+    return (1.0 + rounded) / np.sqrt(np.maximum(variance, 1e-300, dtype=np.float64))
 
 
 def _divided_by_scale(before: _Linear, step: Any) -> _Linear:

@@ -7,6 +7,9 @@ distances.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +19,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ._certificates import Certificates
-from ._journal._writer import Placed
-from ._lipschitz import lipschitz_bound
+from ._noise import seed_for_purpose
 from ._sklearn_compat import BaseSearchCV
 from ._smoothed import SmoothedClassifier
+from ._transform_rounding import Expansion, divide, expansion_of
+from ._validation import FloatArray
 
 
 def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
@@ -39,10 +43,10 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
     -------
     Certificates
         With ``space="input"`` the radius is in the units of `X`. That is so when nothing comes before the smoothed
-        step, and when the steps before it are known to stretch no distance by more than a factor, by which the radius
-        was then divided (and rounded down): centring, scaling, selection of features, principal components, and
-        pipelines of these. Otherwise
-        `space` names the step whose output the radius is about.
+        step, and when the steps before it are known to stretch no distance by more than a factor: centring, scaling,
+        selection of features, principal components, and pipelines of these. What the steps may round was then
+        subtracted from the radius, and it was divided by the factor and rounded down. Otherwise `space` names the step
+        whose output the radius is about.
 
     Examples
     --------
@@ -59,22 +63,61 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
     >>> certify(pipeline, X[:2]).space
     'input'
     """
-    return _walk(estimator, X, journal, "input")
+    return _certify(estimator, X, "input", lambda smoothed, X, space: smoothed._certify(X, journal, space=space))
 
 
-def _walk(estimator: Any, X: Any, journal: Any, space: str) -> Certificates:
+def certify_to_choose(estimator: Any, X: Any) -> Certificates:
+    """Certify in order to choose among models or settings.
+
+    Noise that took part in a choice proves nothing about what was chosen: the luckiest of many was chosen for its luck.
+    So this noise is independent of that which `certify` draws with the same `random_state`.
+    """
+
+    def with_other_noise(smoothed: SmoothedClassifier, X: Any, space: str) -> Certificates:
+        smoothed = copy(smoothed)
+        smoothed.random_state = seed_for_purpose(smoothed.random_state, "choice")
+        return smoothed._certify(X, space=space)
+
+    return _certify(estimator, X, "input", with_other_noise)
+
+
+def find_smoothed(estimator: Any) -> SmoothedClassifier:
+    """Return the `SmoothedClassifier` inside what scikit-learn wraps around it."""
+    inner = _unwrap(estimator)
+    if isinstance(inner, Pipeline):
+        return find_smoothed(inner.steps[-1][1])
+    return _checked(inner)
+
+
+def replace_certifier(estimator: Any, certifier: Any) -> Any:
+    """Return a copy of an estimator whose `SmoothedClassifier` has another certifier; the estimator stays as it is."""
+    inner = copy(_unwrap(estimator))
+    if isinstance(inner, Pipeline):
+        name, last = inner.steps[-1]
+        inner.steps = [*inner.steps[:-1], (name, replace_certifier(last, certifier))]
+    else:
+        _checked(inner).certifier = certifier
+    return inner
+
+
+def _unwrap(estimator: Any) -> Any:
+    """Return what is inside searches and frozen estimators, which change nothing."""
+    while isinstance(estimator, FrozenEstimator | BaseSearchCV):
+        if isinstance(estimator, BaseSearchCV):
+            if estimator.refit is False:
+                raise ValueError(
+                    "A search must have refit its best estimator to certify, got refit=False. Set refit=True."
+                )
+            check_is_fitted(estimator, "best_estimator_")
+            estimator = estimator.best_estimator_
+        else:
+            estimator = estimator.estimator
+    return estimator
+
+
+def _checked(estimator: Any) -> SmoothedClassifier:
     if isinstance(estimator, SmoothedClassifier):
-        return estimator.certify(X) if journal is None else estimator.certify(X, journal=Placed(journal, space))
-    if isinstance(estimator, Pipeline):
-        check_is_fitted(estimator)
-        return _through_pipeline(estimator, X, journal, space)
-    if isinstance(estimator, FrozenEstimator):
-        return _walk(estimator.estimator, X, journal, space)
-    if isinstance(estimator, BaseSearchCV):
-        if estimator.refit is False:
-            raise ValueError("A search must have refit its best estimator to certify, got refit=False. Set refit=True.")
-        check_is_fitted(estimator, "best_estimator_")
-        return _walk(estimator.best_estimator_, X, journal, space)
+        return estimator
     name = type(estimator).__name__
     cure = f"Wrap the classifier itself: SmoothedClassifier({name}(...))." if hasattr(estimator, "predict") else ""
     raise TypeError(
@@ -83,25 +126,45 @@ def _walk(estimator: Any, X: Any, journal: Any, space: str) -> Certificates:
     )
 
 
-def _through_pipeline(pipeline: Pipeline, X: Any, journal: Any, space: str) -> Certificates:
-    steps = list(pipeline.steps)
+_Certify = Callable[[SmoothedClassifier, Any, str], Certificates]
+
+
+def _certify(estimator: Any, X: Any, space: str, certify_smoothed: _Certify) -> Certificates:
+    """Certify by the classifier inside, and keep account of the space in which its radius lives."""
+    inner = _unwrap(estimator)
+    if not isinstance(inner, Pipeline):
+        return certify_smoothed(_checked(inner), X, space)
+    check_is_fitted(inner)
+    steps = list(inner.steps)
     while type(steps[-1][1]) is Pipeline:  # what is known of all steps together is more than of each
         steps += steps.pop()[1].steps
-    last = space
+    last, given = space, X
     for name, step in steps[:-1]:
         if step is None or step == "passthrough":
             continue
         X = step.transform(X)
         last = f"the output of {name}"
     # A pipeline of another type may do more than its steps.
-    factor = lipschitz_bound([step for _, step in steps[:-1]]) if type(pipeline) is Pipeline else None
-    if type(pipeline) is not Pipeline and last == space:
+    expansion = expansion_of([step for _, step in steps[:-1]], given) if type(inner) is Pipeline else None
+    if type(inner) is not Pipeline and last == space:
         last = f"the input of {steps[-1][0]}"
-    certificates = _walk(steps[-1][1], X, journal, last)
-    if certificates.space != "input" or factor is None:
+    certificates = _certify(steps[-1][1], X, last, certify_smoothed)
+    if certificates.space != "input" or expansion is None:
         space = last if certificates.space == "input" else certificates.space
         return replace(certificates, space=space)
-    if factor == 1.0:
-        return certificates
-    radius = np.nextafter(certificates.radius / factor, 0.0)
+    _warn_of_rounding(certificates.radius, expansion)
+    radius = divide(certificates.radius, expansion)
     return replace(certificates, radius=radius, abstained=radius == 0.0)
+
+
+def _warn_of_rounding(radius: FloatArray, expansion: Expansion) -> None:
+    spoiled = (radius > 0.0) & (expansion.shift > 0.1 * radius)
+    if np.any(spoiled):
+        worst = int(np.argmax(np.where(spoiled, expansion.shift / np.maximum(radius, 1e-300), 0.0)))
+        warnings.warn(
+            "Rounding in the steps before the smoothed classifier takes more than a tenth of "
+            f"{int(spoiled.sum())} radii: their output is certain to {expansion.shift[worst]:.3g} only, where the "
+            f"radius is {radius[worst]:.3g}. Give X in float64, or subtract an offset from it.",
+            UserWarning,
+            stacklevel=5,
+        )

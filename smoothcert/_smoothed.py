@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-import numbers
 import time
 import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import binomtest
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_clusterer, is_regressor
-from sklearn.frozen import FrozenEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ._certificates import Certificates
+from ._casting import length_lost
+from ._certificates import Certificates, build_certificates, effective_sigma
 from ._engine import EvidenceStore, Run, Sampler, certifier_stages, collect_evidence, count_votes, progress_bar
-from ._issue import build_certificates, effective_sigma
-from ._journal._writer import Journal, Placed, describe_run
-from ._models._sklearn import is_neural, voter_for
+from ._journal import Journal, RunDescription
+from ._models import TrainingSettings, adapt, check_base
 from ._noise import hash_row, seed_from
 from ._parallel import Executor, broadcast
+from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional, positive
 from ._sklearn_compat import routing_enabled
-from ._validation import FloatArray, check_choice
+from ._validation import FloatArray
 from ._version import __version__
 from .certifiers import BaseCertifier, DirectionalCertifier
 from .tallies import IntArray
-from .training._augmentation import fit_in_passes, fit_on_replicas
 
 _ACCEPTED: dict[str, Any] = {"dtype": [np.float64, np.float32], "allow_nd": True}
+
+
+def _is_label(value: Any) -> bool:
+    return bool(np.isscalar(value)) and value == value
 
 
 class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -97,6 +99,21 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
       2: 2  radius 1.24
     """
 
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "sigma": positive("It is the size of the noise in units of X."),
+        "n_augment": integer(0, "0 trains without noise."),
+        "augmentation": one_of("replicate", "passes"),
+        "n_votes": integer(1, "1000 are good."),
+        "batch_size": optional(integer(1, "None chooses by the size of a row.")),
+        "n_jobs": Rule(
+            "None or a non-zero integer",
+            lambda value: value is None or (any_integer("").holds(value) and value != 0),
+            "-1 uses all cores.",
+        ),
+        "verbose": any_integer("1 shows progress, 0 does not."),
+        "abstain_label": optional(Rule("a single label", _is_label, "Use a number or a text.")),
+    }
+
     def __init__(
         self,
         estimator: Any,
@@ -159,48 +176,24 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             _warn_of_pixels(float(np.max(X)), float(self.sigma))
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
-        labels = np.unique(y)
-        frozen = isinstance(self.estimator, FrozenEstimator)
-        neural = is_neural(self.estimator)
-        if neural:
-            X = self._for_net(X)
-        self.classes_ = labels
-        if frozen and neural:
-            from .training._skorch import classes_of_frozen
-
-            self.classes_ = classes_of_frozen(self.estimator.estimator, X, y)
-        elif frozen:
-            check_is_fitted(self.estimator.estimator)
-            self.classes_ = np.asarray(getattr(self.estimator, "classes_", labels))
-            unknown = labels[~np.isin(labels, self.classes_)]
-            if len(unknown):
-                raise ValueError(
-                    f"y must hold labels the frozen classifier was trained on, got {unknown[0]!r}, which is not among "
-                    f"{list(self.classes_[:10])}. It answers with its own labels: give those."
-                )
+        model = adapt(self.estimator)
+        X = model.prepare(X)
+        self.classes_ = model.classes(X, y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got 1 class: {self.classes_[0]!r}. There is no vote "
                 "without a second class."
             )
         self._input_shape = X.shape[1:]
-        routed = self._routed(fit_params)
-        estimator = clone(self.estimator)
-        entropy = seed_from(self.random_state)
-        if frozen:
-            self.estimator_ = estimator
-        elif neural:
-            from .training._skorch import fit_with_noise
-
-            index = np.searchsorted(labels, y)
-            seed, seeded = entropy % 2**63, self.random_state is not None
-            self.estimator_ = fit_with_noise(estimator, X, index, float(self.sigma), seed, seeded, routed)
-        else:
-            rng = np.random.default_rng(entropy)
-            if self.augmentation == "passes":
-                self.estimator_ = fit_in_passes(estimator, X, y, labels, self.sigma, self.n_augment, rng, routed)
-            else:
-                self.estimator_ = fit_on_replicas(estimator, X, y, self.sigma, self.n_augment, rng, routed)
+        settings = TrainingSettings(
+            sigma=float(self.sigma),
+            n_augment=self.n_augment,
+            augmentation=self.augmentation,
+            entropy=seed_from(self.random_state),
+            seeded=self.random_state is not None,
+            fit_params=self._routed(fit_params),
+        )
+        self.estimator_ = model.fit(X, y, settings)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -263,14 +256,19 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         Certificates
         """
-        X = self._ready(X)
+        return self._certify(X, journal)
+
+    def _certify(self, X: Any, journal: Any = None, *, space: str = "input") -> Certificates:
+        """Certify rows of a space that may be the output of a pipeline's steps."""
+        given = self._ready(X)
         certifier = self._certifier()
         _warn_of_few_samples(certifier)
         started = time.perf_counter()
-        sigma, keys = float(self.sigma), self._keys(X)
-        unit = effective_sigma(sigma, X.dtype)
-        voter = voter_for(self.estimator_, self.classes_)
-        entropy = seed_from(self.random_state)
+        model = adapt(self.estimator_)
+        X, sigma = model.prepare(given), float(self.sigma)
+        keys, unit, lost = self._keys(X), effective_sigma(sigma, X.dtype), length_lost(given, X, sigma)
+        voter, seed = model.voter(self.classes_), seed_from(self.random_state)
+        gradients = voter.differentiable(X[0])
         provenance = {
             "sigma": sigma,
             "alpha": float(certifier.alpha),
@@ -280,52 +278,50 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             "certifier_params": certifier.get_params(),
             "version": __version__,
         }
-        total = len(X) * (certifier.n_selection + certifier.n_samples)
-        evidence: AbstractContextManager[EvidenceStore] = nullcontext(EvidenceStore(entropy))
+        evidence_store: AbstractContextManager[EvidenceStore] = nullcontext(EvidenceStore(seed))
         if journal is not None:
-            journal, space = journal if isinstance(journal, Placed) else (journal, "input")
-            seeded = self.random_state is not None
-            content = voter.fingerprint_state()
-            about = describe_run(
-                content,
-                self.classes_,
-                certifier,
-                voter.differentiable(X[0]),
-                sigma,
-                X,
-                keys,
-                entropy,
-                seeded,
-                space,
-                provenance,
-                unit,
+            description = RunDescription(
+                model=voter.fingerprint_state(),
+                classes=self.classes_,
+                certifier=certifier,
+                gradients=gradients,
+                sigma=sigma,
+                effective_sigma=unit,
+                X=X,
+                keys=keys,
+                lost=lost,
+                seed=seed,
+                seeded=self.random_state is not None,
+                space=space,
+                provenance=provenance,
             )
-            evidence = Journal(journal, about)
-        stages = certifier_stages(certifier, voter.differentiable(X[0]), len(X), X[0].size, len(self.classes_))
-        with evidence as store:
-            sampler = Sampler(voter, sigma, store.seed, self.batch_size)
-            with progress_bar(self.verbose, total, "certify") as advance, broadcast(sampler, self.n_jobs) as sent:
-                run = Run(sampler=sent, executor=Executor(self.n_jobs, advance), X=X, keys=keys)
-                found = collect_evidence(run, stages, self.classes_, store)
-        assert found.tally is not None
+            evidence_store = Journal(journal, description)
+        stages = certifier_stages(certifier, gradients, len(X), X[0].size, len(self.classes_))
+        total = len(X) * (certifier.n_selection + certifier.n_samples)
+        with (
+            evidence_store as store,
+            voter.evaluation_mode(),
+            progress_bar(self.verbose, total, "certify") as advance,
+            broadcast(Sampler(voter, sigma, store.seed, self.batch_size), self.n_jobs) as sampler,
+        ):
+            run = Run(sampler=sampler, executor=Executor(self.n_jobs, advance), X=X, keys=keys)
+            evidence = collect_evidence(run, stages, self.classes_, store)
         spent = time.perf_counter() - started if store.grown else 0.0
         provenance |= {"seed": store.seed, "seconds": store.seconds + spent}
-        return build_certificates(certifier, found.candidate, found.tally, unit, self.classes_, provenance)
+        return build_certificates(certifier, evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost)
 
     def _votes(self, X: Any) -> IntArray:
-        X = self._ready(X)
-        total = len(X) * self.n_votes
+        given = self._ready(X)
+        model = adapt(self.estimator_)
+        X, voter = model.prepare(given), model.voter(self.classes_)
+        sampler = Sampler(voter, float(self.sigma), seed_from(self.random_state), self.batch_size)
         with (
-            progress_bar(self.verbose, total, "predict") as advance,
-            broadcast(self._sampler(), self.n_jobs) as sent,
+            progress_bar(self.verbose, len(X) * self.n_votes, "predict") as advance,
+            voter.evaluation_mode(),
+            broadcast(sampler, self.n_jobs) as sent,
         ):
             run = Run(sampler=sent, executor=Executor(self.n_jobs, advance), X=X, keys=self._keys(X))
             return count_votes(run, self.n_votes, len(self.classes_))
-
-    def _sampler(self) -> Sampler:
-        return Sampler(
-            voter_for(self.estimator_, self.classes_), float(self.sigma), seed_from(self.random_state), self.batch_size
-        )
 
     def _keys(self, X: FloatArray) -> list[int]:
         return [hash_row(row) for row in X]
@@ -346,7 +342,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self._check_shape(np.shape(X))
         X = validate_data(self, X, reset=False, **_ACCEPTED)
         self._check_shape(X.shape)
-        return self._for_net(X) if is_neural(self.estimator_) else X
+        return X
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if shape[1:] != self._input_shape:
@@ -355,66 +351,15 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 + ("Give a single input as one row, X[None]." if shape == self._input_shape else "Reshape it.")
             )
 
-    def _for_net(self, X: FloatArray) -> FloatArray:
-        """Nets compute in float32, so that is the classifier to be certified."""
-        return X.astype(np.float32, copy=False)
-
     def _check_params(self) -> None:
-        if isinstance(self.estimator, type):
-            cure = (
-                "Wrap it: skorch.NeuralNetClassifier(module, criterion=torch.nn.CrossEntropyLoss)."
-                if hasattr(self.estimator, "forward")
-                else "Add parentheses."
-            )
-            raise TypeError(f"estimator must be an instance, got the class {self.estimator.__name__}. {cure}")
-        base = self.estimator.estimator if isinstance(self.estimator, FrozenEstimator) else self.estimator
-        if not hasattr(base, "fit") or not hasattr(base, "predict") or is_regressor(base) or is_clusterer(base):
-            if callable(getattr(base, "forward", None)):
-                raise TypeError(
-                    "estimator must be a classifier with fit and predict, got the module "
-                    f"{type(base).__name__}. Wrap it, with the criterion it was or will be trained with: "
-                    "skorch.NeuralNetClassifier(module, criterion=torch.nn.CrossEntropyLoss)."
-                )
-            raise TypeError(
-                f"estimator must be a classifier with fit and predict, got {self.estimator!r}. "
-                "Give one, for example LogisticRegression()."
-            )
-        if (
-            not isinstance(self.sigma, numbers.Real)
-            or isinstance(self.sigma, bool)
-            or not 0 < float(self.sigma) < np.inf
-        ):
-            raise ValueError(
-                f"sigma must be a positive finite number, got {self.sigma!r}. It is the size of the "
-                "noise in units of X."
-            )
+        check_base(self.estimator)
+        check_parameters(self, self._rules)
         if self.certifier is not None and not isinstance(self.certifier, BaseCertifier):
             hint = " Give an instance: add parentheses." if isinstance(self.certifier, type) else ""
             raise TypeError(
                 f"certifier must be a certifier such as DipoleCertifier() or None, got {self.certifier!r}.{hint}"
             )
         self._certifier().check_params()
-        for name, least, cure in (
-            ("n_augment", 0, "0 trains without noise."),
-            ("n_votes", 1, "1000 are good."),
-            ("batch_size", 1, "None chooses by the size of a row."),
-        ):
-            value = getattr(self, name)
-            if name == "batch_size" and value is None:
-                continue
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}. {cure}")
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, numbers.Integral) or self.n_jobs == 0):
-            raise ValueError(f"n_jobs must be None or a non-zero integer, got {self.n_jobs!r}. -1 uses all cores.")
-        if not isinstance(self.verbose, numbers.Integral):
-            raise ValueError(f"verbose must be an integer, got {self.verbose!r}. 1 shows progress, 0 does not.")
-        check_choice("augmentation", self.augmentation, ("replicate", "passes"))
-        if self.abstain_label is not None and (
-            not np.isscalar(self.abstain_label) or self.abstain_label != self.abstain_label
-        ):
-            raise ValueError(
-                f"abstain_label must be None or a single label, got {self.abstain_label!r}. Use a number or a text."
-            )
         if self.augmentation == "passes" and not hasattr(self.estimator, "partial_fit"):
             raise TypeError(
                 f"estimator must have partial_fit for augmentation='passes', got {self.estimator!r}. "

@@ -103,7 +103,7 @@ def wait_for_evidence(journal, least=0.02, seconds=300.0):
                 view = read_journal(journal)
             except ValueError:  # not yet begun
                 continue
-            if view.share > least:
+            if view.fraction_done > least:
                 return view
         time.sleep(0.05)
     raise AssertionError("The run did not get anywhere.")

@@ -59,7 +59,7 @@ def test_backends_that_return_lists_work_in_rounds(tmp_path, monkeypatch):
     def add_and_look(self, *arguments):
         add(self, *arguments)
         self.flush()
-        shares.append(read_journal(self.path).share)
+        shares.append(read_journal(self.path).fraction_done)
 
     monkeypatch.setattr(Journal, "add", add_and_look)
     with parallel_config(backend="rounds", n_jobs=2):

@@ -151,7 +151,7 @@ def test_a_stopped_run_continues_to_the_same_bits(certifier, tmp_path, monkeypat
         Stubborn.calls_left = calls
         with pytest.raises(StoppedError):
             smoothed(certifier).certify(INPUTS, journal=path)
-        shares.append(read_journal(path).share)
+        shares.append(read_journal(path).fraction_done)
     assert shares == sorted(shares)
     assert 0 < shares[1] < shares[-1] < 1
     Stubborn.calls_left = 10**9
@@ -219,7 +219,7 @@ def test_without_random_state_the_seed_is_kept(tmp_path):
 def test_generators_that_draw_another_seed_are_refused(tmp_path):
     clf = smoothed(random_state=np.random.default_rng(0), estimator=GaussianNB())
     clf.certify(INPUTS[:1], journal=tmp_path / "run.sqlite")
-    with pytest.raises(ValueError, match="differs in random_state"):
+    with pytest.raises(ValueError, match="different run: random_state is"):
         clf.certify(INPUTS[:1], journal=tmp_path / "run.sqlite")
 
 
@@ -246,12 +246,12 @@ def test_seconds_add_up(tmp_path):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"sigma": 0.5}, r"sigma \(0\.4 in the journal, 0\.5 now\)"),
+        ({"sigma": 0.5}, r"sigma is 0\.4 in the journal, 0\.5 now"),
         ({"certifier": FirstOrderCertifier(n_samples=10_000)}, "certifier .*20000.* in the journal.*10000.* now"),
         ({"certifier": FirstOrderCertifier(n_samples=20_000, alpha=0.01)}, "certifier .*alpha"),
         ({"certifier": DipoleCertifier(n_samples=20_000)}, "certifier .*DipoleCertifier"),
-        ({"random_state": 6}, r"random_state \(5 in the journal, 6 now\)"),
-        ({"random_state": None}, r"random_state \(5 in the journal, None now\)"),
+        ({"random_state": 6}, r"random_state is 5 in the journal, 6 now"),
+        ({"random_state": None}, r"random_state is 5 in the journal, None now"),
         ({"estimator": DecisionTreeClassifier(max_depth=3, random_state=0)}, "model .*fingerprint"),
     ],
     ids=str,
@@ -264,7 +264,7 @@ def test_another_run_is_refused_by_what_differs(change, named, tmp_path):
         other = smoothed(**change)
     else:
         other.set_params(**change)
-    with pytest.raises(ValueError, match=f"differs in {named}") as caught:
+    with pytest.raises(ValueError, match=f"different run: {named}") as caught:
         other.certify(INPUTS[:2], journal=path)
     assert ";" not in str(caught.value)  # nothing else differs
     assert_same(smoothed().certify(INPUTS[:2], journal=path), reference)
@@ -274,7 +274,7 @@ def test_other_data_are_refused(tmp_path):
     path = tmp_path / "run.sqlite"
     smoothed().certify(INPUTS, journal=path)
     for other in (INPUTS[:-1], INPUTS + 1e-9, INPUTS[::-1], INPUTS.astype(np.float32)):
-        with pytest.raises(ValueError, match="differs in X"):
+        with pytest.raises(ValueError, match="different run: X is"):
             smoothed().certify(other, journal=path)
 
 
@@ -430,7 +430,7 @@ def test_writes_are_batched(tmp_path, monkeypatch):
     monkeypatch.setattr("smoothcert._journal._writer._LEAST_SECONDS", 1e6)
     smoothed().certify(INPUTS, journal=tmp_path / "run.sqlite")
     assert len(flushes) == 1
-    assert read_journal(tmp_path / "run.sqlite").share == 1.0
+    assert read_journal(tmp_path / "run.sqlite").fraction_done == 1.0
 
 
 def test_helper_program_gives_the_same(tmp_path):
@@ -474,9 +474,9 @@ def test_nets_are_recognised_by_layers_and_numbers(tmp_path):
     again.estimator_.module_.train()
     assert_same(again.certify(INPUTS, journal=path), first)
     for other in (fitted(hidden=9), fitted(scale=2.0)):
-        with pytest.raises(ValueError, match="differs in model"):
+        with pytest.raises(ValueError, match="different run: model is"):
             other.certify(INPUTS, journal=path)
     last = again.estimator_.module_.layers[2]
     last.bias.data[0] += 1e-6
-    with pytest.raises(ValueError, match="differs in model"):
+    with pytest.raises(ValueError, match="different run: model is"):
         again.certify(INPUTS, journal=path)

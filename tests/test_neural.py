@@ -227,7 +227,11 @@ def test_grid_search_over_sigma_and_learning_rate():
 
 def test_doubles_are_cast_and_the_float32_classifier_is_certified():
     clf = smoothed().fit(IMAGES.astype(np.float64), DIGITS)
-    assert_same(clf.certify(IMAGES[:3].astype(np.float64)), clf.certify(IMAGES[:3]))
+    double, single = clf.certify(IMAGES[:3].astype(np.float64)), clf.certify(IMAGES[:3])
+    np.testing.assert_array_equal(double.counts["votes"], single.counts["votes"])
+    # An adversary's input is cast as well.
+    assert np.all(double.radius <= single.radius)
+    np.testing.assert_allclose(double.radius, single.radius, atol=1e-6)
 
 
 class Picky(nn.Module):

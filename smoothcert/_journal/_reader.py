@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._certificates import Certificates
+from .._certificates import Certificates, build_certificates
 from .._engine import Evidence, Span, Stage, certifier_stages, count_draws, missing_spans, run_stages
-from .._issue import build_certificates
 from .._noise import block_size
 from ..certifiers import BaseCertifier
 from ..tallies import IntArray, Tally
+from ._run import find_certifier
 from ._schema import check_path, is_new, read_about, read_labels, read_payload, read_spans, translate_sqlite_errors
 from ._serialisation import unpack, unpack_tally
-from ._writer import FUNCTION, certifier_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +49,16 @@ class JournalView:
     certificates: Certificates | None
 
     @property
-    def share(self) -> float:
+    def fraction_done(self) -> float:
         """Share of all samples that are counted."""
         return float(self.samples.sum() / (self.samples_per_row * len(self.samples)))
 
     def __repr__(self) -> str:
         # Rounded down: a run that is nearly finished is not finished.
-        share = np.floor(1000 * self.share) / 10
+        fraction_done = np.floor(1000 * self.fraction_done) / 10
         certifier = self.provenance.get("certifier")
         rows = f"{len(self.finished)} of {len(self.samples)} inputs finished"
-        return f"JournalView({rows}, {share:g}% of the samples, {certifier})"
+        return f"JournalView({rows}, {fraction_done:g}% of the samples, {certifier})"
 
 
 def read_journal(path: Any) -> JournalView:
@@ -77,7 +76,7 @@ def read_journal(path: Any) -> JournalView:
     Returns
     -------
     JournalView
-        With `provenance`, `samples`, `samples_per_row`, `share`, `finished` and `certificates`.
+        With `provenance`, `samples`, `samples_per_row`, `fraction_done`, `finished` and `certificates`.
 
     Examples
     --------
@@ -124,7 +123,7 @@ def _open(path: Path) -> sqlite3.Connection:
 def _view(file: sqlite3.Connection) -> JournalView:
     about = read_about(file)
     facts, spans = about["facts"], read_spans(file)
-    certifier = _certifier(*facts["certifier"])
+    certifier = find_certifier(*facts["certifier"])
     provenance = {**facts["provenance"], "seed": int(about["seed"]), "seconds": float(about["seconds"])}
     samples, evidence = _evidence(file, facts, certifier, spans)
     certificates = None
@@ -132,7 +131,13 @@ def _view(file: sqlite3.Connection) -> JournalView:
         classes = unpack(read_labels(file))["classes"]
         classes = classes.astype(object) if facts["object_labels"] else classes
         certificates = build_certificates(
-            certifier, evidence.candidate, evidence.tally, facts["unit"], classes, provenance, facts["space"]
+            certifier,
+            evidence,
+            classes,
+            sigma=facts["effective_sigma"],
+            provenance=provenance,
+            space=facts["space"],
+            lost=None if facts["lost"] is None else np.array(facts["lost"])[list(evidence.rows)],
         )
     each = certifier.n_selection + certifier.n_samples
     return JournalView(
@@ -163,21 +168,3 @@ def _evidence(
 
     stages = certifier_stages(certifier, facts["gradients"], facts["n_rows"], facts["n_features"], facts["n_classes"])
     return samples, run_stages(stages, collect)
-
-
-def _certifier(name: str, params: dict[str, Any]) -> BaseCertifier:
-    """The certifier of a run, found by name among those that are loaded."""
-    kinds = [BaseCertifier]
-    for kind in kinds:
-        kinds.extend(kind.__subclasses__())
-        if certifier_name(kind) == name:
-            # What a function gave is stored; it is not called again.
-            known: dict[str, Any] = {k: _not_called if str(v).startswith(FUNCTION) else v for k, v in params.items()}
-            return kind(**known)
-    raise ValueError(
-        f"The certifier {name} of the journal must be loaded to read it, got none. Import its module first."
-    )
-
-
-def _not_called(*arguments: Any) -> Any:
-    raise RuntimeError("A function given to the certifier is not part of the journal.")

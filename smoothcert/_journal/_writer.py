@@ -13,21 +13,16 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple
-
-from numpy.typing import NDArray
+from typing import Any
 
 from .._certificates import plain_labels, plain_value
 from .._engine import Entry, EvidenceStore, Span
-from .._validation import FloatArray
-from ..certifiers import BaseCertifier
 from ..tallies import Tally
-from ._fingerprints import fingerprint
+from ._run import RunDescription, find_differences
 from ._schema import (
     APPLICATION,
     LAYOUT,
@@ -47,101 +42,11 @@ _LEAST_SECONDS = 0.5
 _TIMES_COST = 100.0
 
 
-class Placed(NamedTuple):
-    """A journal of a classifier inside a pipeline, and the space in which its radii live."""
-
-    path: Any
-    space: str
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a journal must know of a run.
-
-    Attributes
-    ----------
-    identity : mapping of str to str
-        What must be the same for the run to be continued, in words or as fingerprints.
-    facts : mapping
-        What it takes to read the evidence without the model.
-    classes : ndarray
-        Labels.
-    seed : int
-        Seed of a new run; a run without `random_state` continues with the one in the journal.
-    """
-
-    identity: Mapping[str, str]
-    facts: Mapping[str, Any]
-    classes: NDArray[Any]
-    seed: int
-
-
-def describe_run(
-    content: Any,
-    classes: NDArray[Any],
-    certifier: BaseCertifier,
-    gradients: bool,
-    sigma: float,
-    X: FloatArray,
-    keys: list[int],
-    seed: int,
-    seeded: bool,
-    space: str,
-    provenance: Mapping[str, Any],
-    unit: float,
-) -> Run:
-    """Identity and facts of a run; `content` is all of the model that votes depend on."""
-    name = certifier_name(type(certifier))
-    params = json.dumps(certifier.get_params(), default=_named, sort_keys=True)
-    identity = {
-        "model": f"fingerprint {fingerprint(content)[:32]}",
-        "classes": f"{len(classes)} labels, fingerprint {fingerprint(classes)[:32]}",
-        "sigma": repr(sigma),
-        "certifier": f"{name} with {params}",
-        "random_state": str(seed) if seeded else "None",
-        "X": f"{len(X)} rows of shape {X.shape[1:]} in {X.dtype}, fingerprint {fingerprint(keys)[:32]}",
-        "space": space,
-    }
-    facts = {
-        "certifier": [name, json.loads(params)],
-        "gradients": gradients,
-        "n_rows": len(X),
-        "n_features": int(X[0].size),
-        "n_classes": len(classes),
-        "unit": unit,
-        "space": space,
-        "provenance": dict(provenance),
-    }
-    return Run(identity, facts, classes, seed)
-
-
-FUNCTION = "function "
-
-
-def _named(value: Any) -> Any:
-    """Functions are told apart by their content; they cannot be called from a journal."""
-    return f"{FUNCTION}{fingerprint(value)[:32]}" if callable(value) else plain_value(value)
-
-
-def certifier_name(certifier: type) -> str:
-    return f"{certifier.__module__}.{certifier.__qualname__}"
-
-
-def differences(stored: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
-    """What two runs do not have in common, in words."""
-    names = dict.fromkeys([*stored, *current])
-    return [
-        f"{name} ({stored.get(name)} in the journal, {current.get(name)} now)"
-        for name in names
-        if stored.get(name) != current.get(name)
-    ]
-
-
 class Journal(EvidenceStore):
     """A ledger that is kept in a file. Used as a context: what was entered is written on the way out, also by an
     exception or an interrupt."""
 
-    def __init__(self, path: Any, run: Run) -> None:
+    def __init__(self, path: Any, run: RunDescription) -> None:
         super().__init__(run.seed)
         self.path = check_path(path)
         self._run = run
@@ -200,8 +105,8 @@ class Journal(EvidenceStore):
             self._file.execute(statement)
         labels, is_object = plain_labels(self._run.classes)
         about = {
-            "identity": dict(self._run.identity),
-            "facts": {**self._run.facts, "object_labels": is_object},
+            "identity": self._run.identity(),
+            "facts": {**self._run.facts(), "object_labels": is_object},
             # As text: a number of 128 bits is more than other readers of JSON hold.
             "seed": str(self.seed),
             "seconds": 0.0,
@@ -217,12 +122,12 @@ class Journal(EvidenceStore):
         if damage != "ok":
             raise sqlite3.DatabaseError(damage)
         about = read_about(self._file)
-        found = differences(about["identity"], self._run.identity)
-        if found:
+        differences = find_differences(about["identity"], self._run.identity())
+        if differences:
             raise ValueError(
-                f"journal {str(self.path)!r} must belong to the run at hand, got one that differs in "
-                f"{'; '.join(found)}. Use another file for another run. A model that was fitted anew is another "
-                "model unless everything in its fit is seeded: keep the fitted one with joblib.dump."
+                f"journal {str(self.path)!r} was created by a different run: {'; '.join(differences)}. Use another "
+                "file for another run. A model that was fitted again is another model unless everything in its fit is "
+                "seeded: keep the fitted one with joblib.dump."
             )
         self.seed = int(about["seed"])
         self.seconds = float(about["seconds"])

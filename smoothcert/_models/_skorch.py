@@ -1,26 +1,58 @@
-"""Votes of skorch nets, on the net's own device. Imported only when a net is at hand."""
+"""skorch nets, which vote on their own device. Imported only where there is a net."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 from skorch import NeuralNetBinaryClassifier
 
-from .._noise import Seed
-from .._validation import FloatArray
+from .._evaluation_mode import evaluation_mode, leave_training
+from .._noise._torch import TorchArrays
+from .._validation import FloatArray, IndexArray
+from ..training._skorch import classes_of_frozen, fit_with_noise
+from ._base import BaseModel, TrainingSettings
+from ._nets import cast_for_nets, unfrozen
 
 _SOFTNESS = 0.5
 """Margins are divided by this before the sigmoid whose gradients are averaged: soft enough that many samples have a
 say, hard enough that it is about votes."""
 
-_STAGES = 16
+
+class SkorchModel(BaseModel):
+    """A net that is trained with fresh noise in every batch."""
+
+    def prepare(self, X: FloatArray) -> FloatArray:
+        return cast_for_nets(X)
+
+    def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
+        return np.unique(y)
+
+    def fit(self, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> Any:
+        index = np.searchsorted(np.unique(y), y)
+        seed = settings.entropy % 2**63
+        return fit_with_noise(
+            clone(self.estimator), X, index, settings.sigma, seed, settings.seeded, settings.fit_params
+        )
+
+    def voter(self, classes: NDArray[Any]) -> NeuralVoter:
+        return NeuralVoter(unfrozen(self.estimator), len(classes))
+
+
+class FrozenSkorchModel(SkorchModel):
+    """A net that was trained elsewhere and is used as it is."""
+
+    def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
+        return classes_of_frozen(unfrozen(self.estimator), X, y)
+
+    def fit(self, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> Any:
+        return clone(self.estimator)
 
 
 @contextmanager
@@ -32,75 +64,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-@lru_cache(maxsize=1024)
-def _start(entropy: int, key: int) -> int:
-    return int(np.random.SeedSequence([entropy, key]).generate_state(1, np.uint64)[0])
-
-
-def _number(seed: Seed) -> int:
-    """A seed for torch, of 63 bits.
-
-    Torch's generator for processors reads the lower 32 of them only. Random ones would soon meet: among the 50,000
-    blocks of a hundred million samples, two would be the same noise with a chance of one in four. So stages and blocks
-    of an input are numbered from a random start, and the numbers are scattered by a map that is one to one: no two
-    blocks of an input share their noise.
-    """
-    place = seed.block * _STAGES + seed.stage
-    if seed.stage >= _STAGES or place >= 2**32:
-        raise ValueError(
-            f"n_samples must need fewer than {2**32 // _STAGES} blocks of noise and a certifier have fewer than "
-            f"{_STAGES} stages, got block {seed.block} of stage {seed.stage}. Ask for fewer samples."
-        )
-    high, low = divmod(_start(seed.entropy, seed.key), 2**32)
-    mixed = (low + place) % 2**32
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):  # odd factors, so each step can be undone
-        mixed = (mixed ^ (mixed >> shift)) * factor % 2**32
-    return (high >> 1 << 32) | (mixed ^ (mixed >> 16))
-
-
-class TorchArrays:
-    """Where noise is made and noisy rows are built for nets: on their device, in float32."""
-
-    def __init__(self, device: Any) -> None:
-        self.device = torch.device(device)
-
-    def default_batch_size(self, n_features: int) -> int:
-        """Rows in one call of the net."""
-        # A graphics card wants far more work in a call than the cache of a processor holds.
-        numbers = 2**18 if self.device.type == "cpu" else 2**25
-        return max(numbers // n_features, 1)
-
-    def row(self, row: FloatArray) -> torch.Tensor:
-        """The row, flat, on the device."""
-        flat = np.ascontiguousarray(row, dtype=np.float32).reshape(-1)
-        return torch.tensor(flat, device=self.device)
-
-    def empty(self, n_rows: int, like: torch.Tensor) -> torch.Tensor:
-        """Room for flat rows."""
-        return torch.empty((n_rows, like.numel()), dtype=like.dtype, device=self.device)
-
-    def inference_context(self) -> AbstractContextManager[Any]:
-        """What to enter before rows are built and put to the vote."""
-        return torch.inference_mode()
-
-    def standard_normal(self, seed: Seed, out: torch.Tensor) -> None:
-        """Fill a tensor with noise; the same for a given type of device and shape."""
-        out.normal_(generator=torch.Generator(self.device).manual_seed(_number(seed)))
-
-    def add_noise(
-        self, x: torch.Tensor, noise: torch.Tensor, sigma: float, out: torch.Tensor, far: torch.Tensor | None = None
-    ) -> None:
-        """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
-        if far is not None:
-            torch.add(x, noise, alpha=-sigma, out=far)
-        torch.add(x, noise, alpha=sigma, out=out)
-
-    def as_tally_input(self, noise: torch.Tensor) -> Any:
-        """Noise in the form in which tallies sum it best: numpy's sums are faster on a processor, and elsewhere it
-        stays on the device."""
-        return noise.numpy() if self.device.type == "cpu" else noise
 
 
 class NeuralVoter:
@@ -129,17 +92,21 @@ class NeuralVoter:
         torch.set_num_threads(1)
         self.__dict__.update(state)
         self._prepare()
+        leave_training(self.net)
+
+    def evaluation_mode(self) -> AbstractContextManager[Any]:
+        """Return what to enter for all votes of a run: every layer of the net is in evaluation mode until the end."""
+        return evaluation_mode(self.net)
 
     def fingerprint_state(self) -> tuple[Any, ...]:
-        """All that votes and noise depend on; neither history nor optimiser do."""
-        threshold = float(self.net.threshold) if self.binary else None
-        return ("torch", self.arrays.device.type, type(self.net).__qualname__, threshold, self.net.module_)
+        """Return all that votes and noise depend on."""
+        return ("torch", self.arrays.device.type, self.net)
 
-    def vote(self, rows: torch.Tensor) -> NDArray[np.intp]:
-        """Index of the class each row is voted into, -1 for none. To be called within ``arrays.voting()``."""
+    def vote(self, rows: torch.Tensor) -> IndexArray:
+        """Return the class each row is voted into, -1 for none; to be called within ``arrays.inference_context()``."""
         return self._votes(self.output(rows))
 
-    def _votes(self, output: torch.Tensor) -> NDArray[np.intp]:
+    def _votes(self, output: torch.Tensor) -> IndexArray:
         if self.binary:
             output = output.reshape(len(output))
             index = (torch.sigmoid(output) > float(self.net.threshold)).long()
@@ -164,12 +131,13 @@ class NeuralVoter:
         """Whether input gradients can be had; some modules compute without a graph."""
         rows = self.arrays.row(row).reshape(1, *row.shape)
         try:
-            self.vote_with_gradients(rows, 0)
+            with self.evaluation_mode():
+                self.vote_with_gradients(rows, 0)
         except (RuntimeError, NotImplementedError):
             return False
         return True
 
-    def vote_with_gradients(self, rows: torch.Tensor, candidate: int) -> tuple[NDArray[np.intp], torch.Tensor]:
+    def vote_with_gradients(self, rows: torch.Tensor, candidate: int) -> tuple[IndexArray, torch.Tensor]:
         """Votes, and the gradients of the candidate's softened margin by the rows."""
         with _one_thread(), torch.enable_grad():
             rows = rows.detach().clone().requires_grad_(True)
@@ -186,8 +154,6 @@ class NeuralVoter:
         return votes, torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
 
     def output(self, rows: torch.Tensor) -> torch.Tensor:
-        """What the net says about rows, in evaluation mode."""
-        if self.net.module_.training:
-            self.net._set_training(False)
+        """Return what the net says about rows. To be called within ``evaluation_mode()``."""
         output = self.net.infer(rows)
         return output[0] if isinstance(output, tuple) else output

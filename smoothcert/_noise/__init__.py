@@ -16,6 +16,7 @@ from ._seeds import (
     block_slices,
     hash_row,
     pilot_stage,
+    seed_for_purpose,
     seed_from,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "block_slices",
     "hash_row",
     "pilot_stage",
+    "seed_for_purpose",
     "seed_from",
 ]

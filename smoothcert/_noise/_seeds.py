@@ -54,6 +54,19 @@ def seed_from(random_state: Any) -> int:
     )
 
 
+def seed_for_purpose(random_state: Any, purpose: str) -> int | None:
+    """Return a seed of its own for a purpose, so that what is drawn for it tells nothing about what a run draws with
+    the same `random_state`; None stays None.
+
+    An entropy is a small number a user chose, or one of 128 bits; a digest of it and the purpose is another of 128
+    bits, which no user chooses by accident.
+    """
+    if random_state is None:
+        return None
+    text = f"{purpose} {seed_from(random_state)}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16, person=b"smoothcert").digest(), "little")
+
+
 def hash_row(row: NDArray[Any]) -> int:
     """A number that stands for the content of a row: equal rows, equal keys, whatever their precision or place."""
     content = np.ascontiguousarray(row, dtype=np.float64) + 0.0  # so that -0.0 counts as 0.0

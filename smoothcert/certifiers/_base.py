@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._parameters import Rule, check_parameters, integer
 from .._validation import FloatArray, check_level
 from ..tallies import IntArray, Tally
 
@@ -144,10 +145,14 @@ class BaseCertifier(BaseEstimator, ABC):
         limits = self.infer(tally)
         return Inference(np.atleast_1d(self.radius(limits)), MappingProxyType(limits))
 
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "n_samples": integer(2, "Certificates want about 100_000."),
+        "n_selection": integer(1, "100 are usually enough to find the class."),
+    }
+
     def check_params(self) -> None:
         """Refuse parameters that make no sense, whenever they were set."""
-        check_int("n_samples", self.n_samples, 2, "Certificates want about 100_000.")
-        check_int("n_selection", self.n_selection, 1, "100 are usually enough to find the class.")
+        check_parameters(self, self._rules)
         if not isinstance(self.alpha, numbers.Real) or isinstance(self.alpha, bool):
             raise ValueError(f"alpha must be a number in (0, 1), got {self.alpha!r}. 0.001 is usual.")
         check_level("alpha", float(self.alpha))
@@ -156,11 +161,3 @@ class BaseCertifier(BaseEstimator, ABC):
                 f"n_samples must be even for {type(self).__name__}, which samples in pairs, got {self.n_samples}. "
                 f"Use {self.n_samples + 1}."
             )
-
-
-def check_int(name: str, value: Any, least: int, cure: str) -> None:
-    """Require a whole number."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        if isinstance(value, float) and value.is_integer():
-            cure = f"Write {int(value)}. {cure}"
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}. {cure}")

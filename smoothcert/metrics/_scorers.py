@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._certificates import Certificates
-from .._pipelines import certify
+from .._pipelines import certify_to_choose
 from ._scores import abstention_rate, average_certified_radius, certified_accuracy_score
 
 _NAMED = {
@@ -32,7 +32,9 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
     CertifiedScorer
         Callable with ``(estimator, X, y)``; larger is better. It unwraps pipelines, so the radius is in the space that
         `smoothcert.certify` reports; where that is not the space of `X`, a warning says so. A radius that no input
-        reaches scores 0 in every candidate, and a search then takes the first one: look at ``best_score_``.
+        reaches scores 0 in every candidate, and a search then takes the first one: look at ``best_score_``. Its noise
+        is independent of the noise that `certify` draws with the same `random_state`, so the certificates of the
+        model chosen keep their promise.
 
     Examples
     --------
@@ -63,7 +65,7 @@ class CertifiedScorer:
         self.several = several
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> Any:
-        certificates = certify(estimator, X)
+        certificates = certify_to_choose(estimator, X)
         if certificates.space != "input" and any(item not in (0, "certified_share") for item in self.wanted):
             warnings.warn(
                 f"The radii of {self!r} are distances in {certificates.space}, not in the units of X: it is not known "

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
-
 from .._certificates import Certificates
-from .._pipelines import certify
-from .._sklearn_compat import BaseSearchCV
-from .._smoothed import SmoothedClassifier
+from .._pipelines import certify, find_smoothed, replace_certifier
 from ..certifiers import BaseCertifier, FirstOrderCertifier
 
 
@@ -44,12 +37,12 @@ class Display:
 
 def certify_with(estimator: Any, X: Any, certifier: BaseCertifier) -> Certificates:
     """Certify by another certifier than the estimator's own, and leave the estimator as it is."""
-    return certify(_replaced(estimator, certifier), X)
+    return certify(replace_certifier(estimator, certifier), X)
 
 
 def baseline_for(estimator: Any) -> FirstOrderCertifier:
     """The first-order certifier with as many samples, and the same error probability, as the estimator's own."""
-    own = _smoothed_in(estimator).certifier
+    own = find_smoothed(estimator).certifier
     shared = {} if own is None else {name: getattr(own, name) for name in ("n_samples", "n_selection", "alpha")}
     return FirstOrderCertifier(**shared)
 
@@ -67,34 +60,3 @@ def certifier_name(certificates: Certificates) -> str | None:
     """The class of the certifier, as a short name of a curve."""
     made_by = certificates.provenance.get("certifier")
     return None if made_by is None else str(made_by).partition("(")[0]
-
-
-def _replaced(estimator: Any, certifier: BaseCertifier) -> Any:
-    if isinstance(estimator, BaseSearchCV):
-        check_is_fitted(estimator, "best_estimator_")
-        return _replaced(estimator.best_estimator_, certifier)
-    if isinstance(estimator, FrozenEstimator):
-        return _replaced(estimator.estimator, certifier)
-    twin = copy.copy(estimator)
-    if isinstance(estimator, SmoothedClassifier):
-        twin.certifier = certifier
-    elif isinstance(estimator, Pipeline):
-        name, last = estimator.steps[-1]
-        twin.steps = [*estimator.steps[:-1], (name, _replaced(last, certifier))]
-    return twin
-
-
-def _smoothed_in(estimator: Any) -> SmoothedClassifier:
-    if isinstance(estimator, BaseSearchCV):
-        check_is_fitted(estimator, "best_estimator_")
-        return _smoothed_in(estimator.best_estimator_)
-    if isinstance(estimator, FrozenEstimator):
-        return _smoothed_in(estimator.estimator)
-    if isinstance(estimator, Pipeline):
-        return _smoothed_in(estimator.steps[-1][1])
-    if not isinstance(estimator, SmoothedClassifier):
-        raise TypeError(
-            f"estimator must be or end in a SmoothedClassifier, got {type(estimator).__name__}. "
-            "Wrap the classifier: SmoothedClassifier(classifier)."
-        )
-    return estimator

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skorch import NeuralNetBinaryClassifier
 from skorch.callbacks import Callback
 
+from .._evaluation_mode import evaluation_mode
 from .._validation import FloatArray
 
 
@@ -82,6 +83,31 @@ def fit_with_noise(
     return net
 
 
+def code_labels(nets: list[Any], labels: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the classes and the labels of the rows as numbers from 0 on, in the type that nets inside another
+    estimator are trained on."""
+    binary = all(isinstance(net, NeuralNetBinaryClassifier) for net in nets)
+    kind = np.float32 if binary else np.int64
+    return np.arange(len(labels)).astype(kind), np.searchsorted(labels, y).astype(kind)
+
+
+@contextlib.contextmanager
+def fitting_inner_nets(seed: int, seeded: bool) -> Iterator[None]:
+    """Fit an estimator with nets inside: with `seeded`, what they draw comes from the seed; errors of torch are
+    explained."""
+    with _own_random_state(seed) if seeded else contextlib.nullcontext():
+        try:
+            yield
+        except (RuntimeError, IndexError) as error:
+            error.add_note(
+                "The estimator around the net decides which labels the net is given. One that codes them itself, as "
+                "BaggingClassifier does, gives whole numbers, for which NeuralNetBinaryClassifier has no use: take "
+                "NeuralNetClassifier. One that trains a net for one class against the rest, as OneVsRestClassifier "
+                "does, needs a net with two outputs."
+            )
+            raise
+
+
 @contextlib.contextmanager
 def _own_random_state(seed: int) -> Iterator[None]:
     with torch.random.fork_rng():
@@ -126,8 +152,7 @@ def warn_of_logits(net: Any, X: FloatArray) -> None:
 
 
 def _outputs(net: Any, X: FloatArray) -> torch.Tensor:
-    net._set_training(False)
-    with torch.no_grad():
+    with evaluation_mode(net), torch.no_grad():
         output = net.infer(torch.as_tensor(np.ascontiguousarray(X)))
     return output[0] if isinstance(output, tuple) else output
 

@@ -212,7 +212,7 @@ def test_a_stopped_run_continues_to_the_same_bits(direction, tmp_path, monkeypat
         left["calls"] = calls
         with pytest.raises(StoppedError):
             clf.certify(INPUTS, journal=path)
-        shares.append(read_journal(path).share)
+        shares.append(read_journal(path).fraction_done)
     assert shares == sorted(shares)
     assert 0.0 < shares[-1] < 1.0
     left["calls"] = 10**9
@@ -221,14 +221,14 @@ def test_a_stopped_run_continues_to_the_same_bits(direction, tmp_path, monkeypat
     assert_same(clf.certify(INPUTS, journal=path), expected)
     view = read_journal(path)
     assert_same(view.certificates, expected)
-    assert view.share == 1.0
+    assert view.fraction_done == 1.0
 
 
 def test_another_direction_is_another_run(tmp_path):
     path = tmp_path / "run.sqlite"
     smoothed(DirectionalCertifier(2000, n_bins=10, direction=tilted)).certify(INPUTS[:1], journal=path)
     for other in ("score", ahead):
-        with pytest.raises(ValueError, match="differs in certifier"):
+        with pytest.raises(ValueError, match="different run: certifier is"):
             smoothed(DirectionalCertifier(2000, n_bins=10, direction=other)).certify(INPUTS[:1], journal=path)
 
 

@@ -172,7 +172,7 @@ def test_a_stopped_run_continues_to_the_same_bits(tmp_path, monkeypatch):
         left["calls"] = calls
         with pytest.raises(StoppedError):
             smoothed("gradient", batch_size=1000).certify(ROWS, journal=path)
-        shares.append(read_journal(path).share)
+        shares.append(read_journal(path).fraction_done)
     assert shares == sorted(shares)
     assert 0 < shares[-1] < 1
     left["calls"] = 10**9

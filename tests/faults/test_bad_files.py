@@ -170,7 +170,7 @@ def test_read_only_with_what_a_kill_left(left):
                 (Path(other) / file.name).write_bytes(file.read_bytes())
         finally:
             directory.chmod(0o755)
-        assert read_journal(Path(other) / path.name).share == 1.0
+        assert read_journal(Path(other) / path.name).fraction_done == 1.0
 
 
 FULL = """

@@ -49,6 +49,6 @@ def test_interrupt(n_jobs, whole_group, tmp_path):
     finally:
         long_runs.end(process)
     view = read_journal(journal)
-    assert 0 < view.share < 1
+    assert 0 < view.fraction_done < 1
     clf = long_runs.model()
     assert_same(clf.certify(INPUTS, journal=journal), clf.certify(INPUTS))

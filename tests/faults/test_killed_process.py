@@ -31,7 +31,7 @@ story = []
 
 def share(path):
     try:
-        return read_journal(path).share
+        return read_journal(path).fraction_done
     except (FileNotFoundError, ValueError):  # not yet begun
         return 0.0
 
@@ -90,7 +90,7 @@ def test_second_run_is_refused_and_a_dead_one_does_not_block(tmp_path):
         long_runs.wait_for_evidence(journal, least=0.0)
         with pytest.raises(RuntimeError, match="in use by another run"):
             clf.certify(INPUTS, journal=journal)
-        share = long_runs.wait_for_evidence(journal).share
+        share = long_runs.wait_for_evidence(journal).fraction_done
         assert process.poll() is None  # it goes on, and can be read meanwhile
         assert 0 < share < 1
     finally:

@@ -83,7 +83,7 @@ def test_loky_worker(clf, trigger, tmp_path):
         pytest.raises(RuntimeError, match=r"worker process died.*run\.sqlite"),
     ):
         clf.certify(INPUTS, journal=journal)
-    assert 0 < read_journal(journal).share < 1
+    assert 0 < read_journal(journal).fraction_done < 1
     with parallel_config(backend="loky"):
         assert_same(clf.certify(INPUTS, journal=journal), reference)
 
@@ -121,5 +121,5 @@ def test_dask_gives_up_a_unit_that_kills_its_workers(clf, trigger, tmp_path):
         pytest.raises(RuntimeError, match=r"workers died over the same piece of work.*run\.sqlite"),
     ):
         clf.certify(INPUTS, journal=journal)
-    assert 0 < read_journal(journal).share < 1
+    assert 0 < read_journal(journal).fraction_done < 1
     assert_same(clf.certify(INPUTS, journal=journal), reference)

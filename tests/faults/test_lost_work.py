@@ -200,5 +200,5 @@ def test_dask_loses_the_model_half_way(tmp_path, monkeypatch):
     ):
         found = clf.certify(INPUTS, journal=tmp_path / "run.sqlite")
     assert_same(found, reference)
-    assert read_journal(tmp_path / "run.sqlite").share == 1.0
+    assert read_journal(tmp_path / "run.sqlite").fraction_done == 1.0
     assert len(sent) >= 2

@@ -116,7 +116,7 @@ clf = long_runs.model()
 
 def look(path):
     try:
-        return read_journal(path).share
+        return read_journal(path).fraction_done
     except FileNotFoundError:
         return -1.0
     except ValueError as error:

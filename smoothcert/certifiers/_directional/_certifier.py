@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ..._parameters import check_parameters, fraction, integer
 from ..._validation import FloatArray, check_choice
 from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import N_CELLS, Cells, cells_radius
 from ...confidence import binomial_lower, stratified_lower
 from ...tallies import DirectionalPlan, DirectionalTally, GradientTally, InputGradientTally, IntArray, Tally
-from .._base import BaseCertifier, Pilot, check_int
+from .._base import BaseCertifier, Pilot
 from ._plan import gradient_across_upper, plan_from_pilot
 
 GRADIENT_SHARE = 0.2
@@ -94,11 +94,9 @@ class DirectionalCertifier(BaseCertifier):
 
     def check_params(self) -> None:
         super().check_params()
-        if not isinstance(self.pilot, numbers.Real) or isinstance(self.pilot, bool) or not 0.0 < self.pilot < 1.0:
-            raise ValueError(f"pilot must be a number in (0, 1), got {self.pilot!r}. About 0.2 is good.")
+        check_parameters(self, {"pilot": fraction("About 0.2 is good."), "n_bins": integer(8, "60 are good.")})
         if not callable(self.direction):
             check_choice("direction", self.direction, ("auto", "gradient", "score"))
-        check_int("n_bins", self.n_bins, 8, "60 are good.")
         least = int(np.ceil(4 * self.n_bins / min(self.pilot, 1.0 - self.pilot)))
         if self.n_samples < least:
             raise ValueError(

@@ -1,0 +1,133 @@
+"""What a journal must know of a run: what makes it the same run, and what it takes to read the evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from .._certificates import plain_value
+from .._validation import FloatArray
+from ..certifiers import BaseCertifier
+from ._fingerprints import fingerprint
+
+FUNCTION = "function "
+"""Marks a parameter that was a function: it is told apart by its content and cannot be called from a journal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDescription:
+    """All that the certificates of a run depend on.
+
+    Attributes
+    ----------
+    model : object
+        All of the model that votes depend on.
+    classes : ndarray
+        Labels.
+    certifier : BaseCertifier
+    gradients : bool
+        Whether the model has input gradients.
+    sigma, effective_sigma : float
+        Standard deviation of the noise, and what radii are multiplied with.
+    X : ndarray
+        Rows.
+    keys : sequence of int
+        Numbers that stand for the content of the rows.
+    lost : ndarray or None
+        What the radius of each row loses by a cast of its input.
+    seed : int
+        Seed of a new run; a run without `random_state` continues with the one in the journal.
+    seeded : bool
+        Whether the user gave the seed.
+    space : str
+        Where the radii live.
+    provenance : mapping
+    """
+
+    model: Any
+    classes: NDArray[Any]
+    certifier: BaseCertifier
+    gradients: bool
+    sigma: float
+    effective_sigma: float
+    X: FloatArray
+    keys: Sequence[int]
+    lost: FloatArray | None
+    seed: int
+    seeded: bool
+    space: str
+    provenance: Mapping[str, Any]
+
+    def identity(self) -> dict[str, str]:
+        """Return what must be the same for the run to be continued, in words or as fingerprints."""
+        rows = f"{len(self.X)} rows of shape {self.X.shape[1:]} in {self.X.dtype}"
+        # The same evidence proves other radii for inputs that were cast.
+        cast, content = ("", self.keys) if self.lost is None else (" cast from float64", (self.keys, self.lost))
+        return {
+            "model": f"fingerprint {fingerprint(self.model)[:32]}",
+            "classes": f"{len(self.classes)} labels, fingerprint {fingerprint(self.classes)[:32]}",
+            "sigma": repr(self.sigma),
+            "certifier": f"{certifier_name(type(self.certifier))} with {self._parameters()}",
+            "random_state": str(self.seed) if self.seeded else "None",
+            "X": f"{rows}{cast}, fingerprint {fingerprint(content)[:32]}",
+            "space": self.space,
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """Return what it takes to read the evidence without the model."""
+        return {
+            "certifier": [certifier_name(type(self.certifier)), json.loads(self._parameters())],
+            "gradients": self.gradients,
+            "n_rows": len(self.X),
+            "n_features": int(self.X[0].size),
+            "n_classes": len(self.classes),
+            "effective_sigma": self.effective_sigma,
+            "lost": None if self.lost is None else self.lost.tolist(),
+            "space": self.space,
+            "provenance": dict(self.provenance),
+        }
+
+    def _parameters(self) -> str:
+        return json.dumps(self.certifier.get_params(), default=_plain_parameter, sort_keys=True)
+
+
+def _plain_parameter(value: Any) -> Any:
+    return f"{FUNCTION}{fingerprint(value)[:32]}" if callable(value) else plain_value(value)
+
+
+def certifier_name(certifier: type) -> str:
+    """Return the public name of a certifier: modules of this package may move, its public names stay."""
+    module = certifier.__module__
+    return f"{'smoothcert' if module.startswith('smoothcert.') else module}.{certifier.__qualname__}"
+
+
+def find_certifier(name: str, params: Mapping[str, Any]) -> BaseCertifier:
+    """Return the certifier of a run, found by name among those that are loaded."""
+    kinds: list[Any] = [BaseCertifier]
+    for kind in kinds:
+        kinds.extend(kind.__subclasses__())
+        if certifier_name(kind) == name:
+            # What a function gave is stored; it is not called again.
+            known: dict[str, Any] = {k: _not_called if str(v).startswith(FUNCTION) else v for k, v in params.items()}
+            return kind(**known)
+    raise ValueError(
+        f"The certifier {name} of the journal must be loaded to read it, got none. Import its module first."
+    )
+
+
+def _not_called(*arguments: Any) -> Any:
+    raise RuntimeError("A function given to the certifier is not part of the journal.")
+
+
+def find_differences(stored: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
+    """Return what two runs do not have in common, in words."""
+    names = dict.fromkeys([*stored, *current])
+    return [
+        f"{name} is {stored.get(name)} in the journal, {current.get(name)} now"
+        for name in names
+        if stored.get(name) != current.get(name)
+    ]

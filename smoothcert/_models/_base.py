@@ -1,0 +1,68 @@
+"""What a base model must offer, and what is told to it for training."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from .._validation import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """How a base is trained.
+
+    Attributes
+    ----------
+    sigma : float
+        Standard deviation of the noise.
+    n_augment : int
+        Noisy copies of the data.
+    augmentation : {"replicate", "passes"}
+    entropy : int
+        Seed of the noise.
+    seeded : bool
+        Whether the user gave the seed, so that everything in training must come from it.
+    fit_params : mapping
+        Passed on to the base's `fit`.
+    """
+
+    sigma: float
+    n_augment: int
+    augmentation: str
+    entropy: int
+    seeded: bool
+    fit_params: Mapping[str, Any]
+
+
+class BaseModel(ABC):
+    """One kind of base: how it takes rows, which labels it has, how it is trained and how it votes.
+
+    Parameters
+    ----------
+    estimator : estimator
+        As the user gave it, or as it was fitted.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def prepare(self, X: FloatArray) -> FloatArray:
+        """Return rows in the precision in which the base computes."""
+        return X
+
+    @abstractmethod
+    def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
+        """Return the labels it votes for, sorted or in the order of its outputs."""
+
+    @abstractmethod
+    def fit(self, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> Any:
+        """Return a trained copy of the estimator."""
+
+    @abstractmethod
+    def voter(self, classes: NDArray[Any]) -> Any:
+        """Return what casts the votes of the estimator, which must be fitted."""
