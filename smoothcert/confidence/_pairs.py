@@ -44,7 +44,7 @@ ARC_ALLOWANCE = 0.02
 """By how much the logarithm of the probability of `R` may rise along an arc. The level at the ends is lower by that."""
 
 _FEW_NONE = 0.02  # counts; fewer pairs without hit are left to the first corner
-_LEVEL_TOLERANCE = 0.003  # points of the curve are good if they use up the level to this part
+_LEVEL_TOLERANCE = 0.01  # points of the curve are good if they use up the level to this part
 _COARSE = np.linspace(0.0, 1.0, 7)
 _ROWS_AT_ONCE = 256
 
@@ -409,7 +409,7 @@ def _least_favourable(
     active = np.flatnonzero(~bad & (reached > 0.0))
     limit[:, reached <= 0.0] = 0.0
     corner_row, corner_both, corner_one = corner
-    for _ in range(12):
+    for step in range(12):
         if not active.size:
             break
         part = points.take(np.isin(points.row, active))
@@ -431,10 +431,11 @@ def _least_favourable(
             value, _, _ = plane(corner_both[here], corner_one[here] / 2.0, reached[at], rows[at])
             least[at] = np.minimum(least[at], value)
         active = active[least[active] < 0.0]
+        if not active.size:
+            break
         # What is missing is taken off the probability of two hits, with a little more for the bend.
-        steep = np.zeros(total.size)
-        np.maximum.at(steep, part.row, slope_both)
-        short = 1.01 * least[active] / np.minimum(steep[active], 1e300)
+        steep = plane(limit[0, active], limit[1, active], reached[active], rows[active])[1]
+        short = 1.02 * 2.0 ** max(step - 3, 0) * least[active] / steep
         short = np.minimum(short, -1e-15)
         limit[0, active] = np.maximum(limit[0, active] + short, 0.0)
         reached[active] = radius(limit[0, active], limit[1, active], rows[active])

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, gammaln, ndtri, xlogy
+from scipy.special import betainc, gammaln, ndtri
 
 from .._numerics import last_safe_point
 from .._validation import FloatArray
-from ..bounds._dipole import distance_to_margin, most_single_hits, pair_loss
+from ..bounds._dipole import distance_to_margin, enough_single_hits, pair_loss
 
 IndexArray = NDArray[np.intp]
 
 TAIL_SHARE = 1e-3
 """Part of the error probability spent on numbers of pairs without hit that are too unlikely to be summed."""
 
-_BLOCK = 0.5  # length of a block, in standard deviations of what is summed
+_BLOCK = 0.6  # length of a block, in standard deviations of what is summed
 _CHUNK = 400_000  # summands held at once
 _ROUNDING = 3e-14
 """Relative rounding of a probability, for each pair: the logarithms in it are sums of terms of the order of `n`, each
@@ -85,7 +85,7 @@ class RankedOutcomes:
         steps = np.arange(self.count.max())
         inside = steps < self.count[:, None]
         self.n0 = np.where(inside, (self.first + half)[:, None] + self.stride[:, None] * steps, 0.0)
-        threshold = edge.counts(self.n0, rows)
+        threshold = edge.counts(np.where(inside, self.n0, none[:, None]), rows)
         # With an outcome the set holds all those with more hits, so thresholds do not fall.
         threshold = np.minimum.accumulate(np.where(inside, threshold, np.inf)[:, ::-1], axis=1)[:, ::-1]
         hit = pairs[:, None] - self.n0
@@ -94,24 +94,23 @@ class RankedOutcomes:
         usual = inside & ~self.certain
         self.threshold = np.where(usual, threshold, 1.0)
         self.single = np.where(usual, hit - threshold, 0.0)
-        self.log_weight = _log_mode(pairs[:, None], self.n0)
-        self.log_mass = _log_mode(self.threshold + self.single, self.threshold)
+        self.log_weight = _log_choose(pairs[:, None], self.n0)
+        self.log_mass = _log_choose(self.threshold + self.single, self.threshold)
         # In each block, the slope of a line below the threshold, and how far the threshold in the middle is above it.
         self.tilt, self.lift = np.zeros_like(self.n0), np.zeros_like(self.n0)
         (long,) = np.nonzero(half > 0.0)
         if long.size:
-            # The threshold is a concave function of n0, hence above its chord.
-            middle, reach = self.n0[long], half[long][:, None]
-            left, right = (edge.smooth(np.clip(middle + s * reach, 0.0, None), long) for s in (-1.0, 1.0))
-            right = np.maximum(right, left)
-            good = usual[long] & np.isfinite(right)
-            with np.errstate(invalid="ignore"):
-                self.tilt[long] = np.where(good, (right - left) / (2.0 * reach), 0.0)
-                self.lift[long] = np.where(good, np.maximum(threshold[long] - 0.5 * (left + right), 0.0), 0.0)
-            self.straight = np.ones_like(usual)
-            self.straight[long] = good
-        else:
-            self.straight = usual
+            # The threshold is a concave function of n0, hence above its chord; and it does not fall.
+            steps = np.arange(self.count[long].max() + 1)
+            ends = (self.first[long] - 0.5)[:, None] + self.stride[long][:, None] * np.minimum(
+                steps, self.count[long][:, None]
+            )
+            value = edge.smooth(np.minimum(ends, pairs[long][:, None]), long)
+            left, right = value[:, :-1], np.maximum(value[:, 1:], value[:, :-1])
+            columns = np.arange(left.shape[1])
+            at = np.ix_(long, columns)
+            self.tilt[at] = np.where(usual[at], (right - left) / self.stride[long][:, None], 0.0)
+            self.lift[at] = np.where(usual[at], np.maximum(self.threshold[at] - 0.5 * (left + right), 0.0), 0.0)
 
     def _reach(self, none: FloatArray, rows: IndexArray) -> FloatArray:
         """How far the number of pairs without hit strays from its mean, but for `TAIL_SHARE` (Bernstein)."""
@@ -167,29 +166,33 @@ class RankedOutcomes:
         at = rows[:, None], np.minimum(columns, self.threshold.shape[1] - 1)
         inside = (columns < end[:, None]) & self.inside[at]
         hit = both + one
-        n, n0 = self.n[rows][:, None], self.n0[at]
-        threshold, single, certain = self.threshold[at], self.single[at], self.certain[at]
-        share, rest = (both / hit)[:, None], (one / hit)[:, None]
-        log_weight = self.log_weight[at] - _divergence(n0, n - n0, none[:, None], hit[:, None])
+        share, log_none, log_hit, log_share, log_rest = (
+            a[:, None] for a in (both / hit, np.log(none), np.log(hit), np.log(both / hit), np.log(one / hit))
+        )
+        n, n0, threshold, single = self.n[rows][:, None], self.n0[at], self.threshold[at], self.single[at]
+        log_weight = self.log_weight[at] + n0 * log_none + (n - n0) * log_hit
+        certain = self.certain[at]
         tail = np.where(certain, 1.0, betainc(threshold, single + 1.0, share))
         half = self.half[rows][:, None]
         if not np.any(half):
             return np.sum(np.where(inside, np.exp(log_weight) * tail, 0.0), axis=1)
         with np.errstate(all="ignore"):
             # Weight of the next number of pairs without hit, over the weight of this one.
-            rise = np.log((n - n0) / (n0 + 1.0)) + np.log(none / hit)[:, None]
+            rise = np.log((n - n0) / (n0 + 1.0)) + (log_none - log_hit)
             log_tail = np.log(tail)
-            weights = log_weight + _log_geometric(rise, half)
+            log_length = np.log(2.0 * half + 1.0)
             # Tails do not grow with n0, so the middle of the block before bounds this block; and none exceeds one.
             before = np.concatenate([np.zeros((len(tail), 1)), log_tail[:, :-1]], axis=1)
-            before = np.where(half == 0.0, log_tail, before)
-            log_mass = self.log_mass[at] - _divergence(threshold, single, share, rest)
-            hazard = np.where(certain, 0.0, np.minimum(np.exp(log_mass) / tail, 1.0))
+            steps = np.where(half > 0.0, before, log_tail) + half * np.abs(rise)
+            mass = np.exp(self.log_mass[at] + threshold * log_share + single * log_rest)
+            hazard = np.where(certain, 0.0, np.minimum(mass / tail, 1.0))
             fewer = np.log1p(-hazard)  # one more pair with two hits asked for
-            steeper = np.log1p(-hazard * threshold / (threshold + single)) + self.tilt[at] * fewer
-            tangent = log_weight + log_tail - self.lift[at] * fewer + _log_geometric(rise + steeper, half)
-            tangent = np.where(self.straight[at], tangent, np.inf)
-            block = np.fmin(tangent, weights + before)
+            rise += np.log1p(-hazard * (threshold / (threshold + single))) + self.tilt[at] * fewer
+            square = np.square(rise)
+            # At least the logarithm of the sum of exp(rise * j) over whole j from -half to half, over the length.
+            bend = square * (half * (half + 1.0) / 6.0 + square / 2880.0)
+            tangent = log_tail - self.lift[at] * fewer + bend
+            block = log_weight + log_length + np.fmin(tangent, steps)
             return np.sum(np.where(inside, np.exp(block), 0.0), axis=1)
 
 
@@ -234,24 +237,20 @@ class _Edge:
         return np.where(self.full, 0.0, np.clip(most, self.none, self.none + self.one))
 
     def smooth(self, n0: FloatArray, rows: IndexArray) -> FloatArray:
-        """Thresholds, not rounded to whole counts, for `n0` of shape (n_rows, ...); infinite beyond `most_none`."""
-        n = self.n[rows][:, None]
+        """Thresholds that are not rounded to whole counts, lowered by the slack; `n0` has shape (n_rows, ...)."""
+        n, slack = self.n[rows][:, None], self.slack[rows][:, None]
         observed = (self.both + self.weight * self.one)[rows][:, None]
-        threshold = (observed - self.weight * (n - n0)) / (1.0 - self.weight)
-        threshold = np.where(self.full[rows][:, None], np.where(n0 == 0.0, n, np.inf), threshold)
-        curved = ~self.linear[rows] & ~self.full[rows]
-        hit = 1.0 - n0 / n
-        todo = curved[:, None] & (hit > 0.0)
+        threshold = (observed - self.weight * (n - n0)) / (1.0 - self.weight) - slack
+        threshold = np.where(self.full[rows][:, None], n, threshold)
+        todo = np.broadcast_to((~self.linear[rows] & ~self.full[rows])[:, None], n0.shape) & (n0 < n)
         if todo.any():
-            reached, level, start, whole = (
+            reached, level, start, whole, some_slack = (
                 np.broadcast_to(a[rows][:, None], n0.shape)[todo]
-                for a in (self.reached, self.allowance, self.one / self.n, self.n)
+                for a in (self.reached, self.allowance, self.one / self.n, self.n, self.slack)
             )
-            # A share of exactly one hides the edge of the slab; leave one part in 1e15 to the pairs with one hit.
-            hit = hit[todo]
-            least = np.where(hit == 1.0, 1e-15, 0.0)
-            threshold[todo] = whole * (hit - most_single_hits(hit, reached, level, least, start))
-        return threshold - self.slack[rows][:, None]
+            hit = (1.0 - n0 / n)[todo]
+            threshold[todo] = whole * (hit - enough_single_hits(hit, reached, level, start, some_slack / whole))
+        return threshold
 
     def counts(self, n0: FloatArray, rows: IndexArray) -> FloatArray:
         """Thresholds in whole counts; the observed outcome is in its own set, whatever the rounding."""
@@ -271,24 +270,10 @@ def _stirling_rest(k: FloatArray) -> FloatArray:
     return np.where(x < 20.0, direct, series)
 
 
-def _log_mode(n: FloatArray, k: FloatArray) -> FloatArray:
-    """Logarithm of the binomial probability of `k` of `n` where the probability of each is ``k / n``."""
+def _log_choose(n: FloatArray, k: FloatArray) -> FloatArray:
+    """Logarithm of the binomial coefficient, in terms that are of the order of its own size."""
     rest = n - k
     inner = (k > 0.0) & (rest > 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = 0.5 * np.log(n / (2.0 * np.pi * k * rest)) + _stirling_rest(n) - _stirling_rest(k) - _stirling_rest(rest)
-    return np.where(inner, value, 0.0)
-
-
-def _divergence(k: FloatArray, rest: FloatArray, p: FloatArray, q: FloatArray) -> FloatArray:
-    """Logarithm of the ratio of the binomial probability of `k` hits and `rest` misses at their shares to that at
-    probabilities `p` and `q`."""
-    n = k + rest
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return sum(xlogy(c, np.where(c > 0.0, c / (n * r), 1.0)) for c, r in ((k, p), (rest, q)))
-
-
-def _log_geometric(rise: FloatArray, half: FloatArray) -> FloatArray:
-    """Logarithm of the sum of ``exp(rise * j)`` over whole `j` from ``-half`` to ``half``."""
-    rise = np.maximum(np.abs(rise), 1e-12)
-    return half * rise + np.log(np.expm1(-(2.0 * half + 1.0) * rise) / np.expm1(-rise))
+        value = 0.5 * np.log(n / (2.0 * np.pi * k * rest)) - k * np.log(k / n) - rest * np.log(rest / n)
+    return np.where(inner, value + _stirling_rest(n) - _stirling_rest(k) - _stirling_rest(rest), 0.0)
