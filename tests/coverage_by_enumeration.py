@@ -6,97 +6,137 @@ certified radius the functions here take truths along the whole level set of the
 sum the probabilities of all outcomes with that radius or a larger one.
 """
 
-from __future__ import annotations
-
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, ndtr, ndtri
 
-RESULTS: list[tuple[str, float]] = []
-"""Worst errors in units of alpha, in the order in which they were found."""
+RESULTS = {}
+"""Worst error of each kind of certificate, in units of alpha, over the cases seen so far."""
 
 
-def compositions(n, parts):
-    """All ways to write `n` as an ordered sum of `parts` whole numbers, shape (n_outcomes, parts)."""
-    if parts == 1:
+def report(name, case, error, alpha):
+    """Print a worst error in units of alpha, and keep the largest of its kind."""
+    RESULTS[name] = max(RESULTS.get(name, 0.0), error / alpha)
+    print(f"\n{name}, {case}: worst error {error / alpha:.4f} alpha", end="")
+
+
+def compositions(n, kinds):
+    """All ways to write `n` as an ordered sum of `kinds` whole numbers, shape (n_outcomes, kinds)."""
+    if kinds == 1:
         return np.array([[n]])
-    return np.concatenate(
-        [
-            np.concatenate([np.full((len(rest), 1), first), rest], axis=1)
-            for first in range(n + 1)
-            for rest in [compositions(n - first, parts - 1)]
-        ]
-    )
+    parts = [(first, compositions(n - first, kinds - 1)) for first in range(n + 1)]
+    return np.concatenate([np.insert(rest, 0, first, axis=1) for first, rest in parts])
 
 
-def chances(counts, probabilities):
-    """Multinomial probabilities of all outcomes under all truths, shape (n_outcomes, n_truths)."""
-    n = counts.sum(axis=1)
-    coefficient = gammaln(n + 1.0) - gammaln(counts + 1.0).sum(axis=1)
-    return np.exp(coefficient[:, None] + xlogy(counts[:, None, :], probabilities[None]).sum(axis=2))
+def multinomial(counts, probabilities):
+    """Probabilities of outcomes under truths, shape (n_outcomes, n_truths)."""
+    coefficient = gammaln(counts.sum(axis=1) + 1.0) - gammaln(counts + 1.0).sum(axis=1)
+    return np.exp(coefficient[:, None] + counts @ np.log(np.maximum(probabilities, 1e-300)).T)
 
 
-def spread(low, high, size=40):
-    """Points of an interval, ends included, dense towards both."""
-    inner = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, size))
-    ends = np.concatenate([[1e-12], np.geomspace(1e-9, 1e-2, 8)])
-    part = np.unique(np.concatenate([inner, ends, 1.0 - ends]))
-    return low + (high - low) * part
+def certified_levels(certified, levels=None):
+    """The distinct positive numbers that are certified, or some of them, evenly through their order."""
+    distinct = np.unique(certified[(certified > 0.0) & np.isfinite(certified)])
+    if levels is not None and distinct.size > levels:
+        distinct = distinct[np.unique(np.linspace(0, distinct.size - 1, levels).astype(int))]
+    return distinct
 
 
-def worst_error(radius, counts, truths_below, levels=None):
-    """Return the largest probability of a radius above the truth.
+def worst_error(certified, counts, truths_below, chance=multinomial, levels=None):
+    """Return the largest probability of certifying more than the truth.
 
     Parameters
     ----------
-    radius : ndarray of shape (n_outcomes,)
-        Certified radius of each outcome.
+    certified : ndarray of shape (n_outcomes,)
+        Certified number of each outcome; those of 0 and less certify nothing.
     counts : ndarray of shape (n_outcomes, n_kinds)
     truths_below : callable
-        For a radius, probabilities of the kinds of shape (n_truths, n_kinds), all with a true certificate below it.
+        For a certified number, truths of shape (n_truths, n_kinds), all of them (just) below it.
+    chance : callable
+        Probabilities of outcomes under truths.
     levels : int, optional
-        How many of the certified radii are tried, evenly through their order; all by default.
+        How many of the certified numbers are tried, evenly through their order; all by default.
     """
-    order = np.argsort(-radius, kind="stable")
-    radius, counts = radius[order], counts[order]
-    distinct = np.unique(radius[radius > 0.0])
-    if levels is not None and distinct.size > levels:
-        distinct = distinct[np.unique(np.linspace(0, distinct.size - 1, levels).astype(int))]
+    order = np.argsort(-certified, kind="stable")
+    certified, counts = certified[order], counts[order]
     worst = 0.0
-    for level in distinct:
-        overstating = np.searchsorted(-radius, -level, side="right")
+    for level in certified_levels(certified, levels):
         truths = truths_below(level)
         if len(truths):
-            worst = max(worst, float(chances(counts[:overstating], truths).sum(axis=0).max()))
+            overstating = counts[: np.searchsorted(-certified, -level, side="right")]
+            worst = max(worst, float(chance(overstating, truths).sum(axis=0).max()))
     return worst
 
 
-def report(name, error, alpha):
-    """Print a worst error in units of alpha, keep it for the summary, and return it."""
-    RESULTS.append((name, error / alpha))
-    print(f"\n{name}: worst error {error / alpha:.4f} alpha", end="")
-    return error
+def between(low, high, size):
+    """Points from `low` to `high`, dense towards both ends, which are among them."""
+    inner = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, size))
+    ends = np.geomspace(1e-12, 1e-3, 7)
+    return low + (high - low) * np.unique(np.concatenate([inner, ends, 1.0 - ends]))
 
 
-def largest_below(holds, low, high, steps=60):
-    """For each row, the largest number found with ``holds`` false, by bisection; `holds` is false at `low`."""
+def last_below(reaches, low, high, steps):
+    """By bisection, for each row, the largest number found at which `reaches` is false; it is taken to be at `low`."""
     low, high = np.array(low, dtype=float), np.array(high, dtype=float)
     for _ in range(steps):
         middle = 0.5 * (low + high)
-        inside = holds(middle)
-        low, high = np.where(inside, low, middle), np.where(inside, middle, high)
+        reached = reaches(middle)
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
     return low
 
 
-def pair_truths(certificate, level, size=40):
-    """Pair probabilities (two hits, one, none) just below a radius, along the whole level set of a certificate.
+def dipole_bound(both, one_sided, r):
+    """Theorem 3 of Levine et al. 2021, as printed."""
+    c = ndtri((1.0 + both) / 2.0)
+    return ndtr(ndtri(one_sided) - r) + ndtr(c - r) - ndtr(-c - r)
 
-    `certificate(both, one_sided)` must grow with both arguments and when a pair with one hit gets its second.
+
+def pair_truths(bound, levels, size=33, steps=50):
+    """For each radius, pair probabilities (two hits, one, none) just below it, along the whole level set.
+
+    ``bound(both, one_sided, r)`` is what the class keeps at distance `r`; it grows when a pair with one hit gets its
+    second.
     """
-    # Without pairs of one hit the largest share of two that stays below; more pairs without hit are below anyway.
-    least = largest_below(lambda both: certificate(both, np.zeros_like(both)) >= level, [0.0], [1.0])[0]
-    none = spread(0.0, 1.0 - least, size)
-    both = largest_below(
-        lambda both: certificate(both, np.maximum(1.0 - none - both, 0.0) / 2.0) >= level, np.zeros_like(none), 1.0 - none
+    levels = np.asarray(levels, dtype=float)
+    zero = np.zeros_like(levels)
+    # Without pairs of one hit the largest probability of two that stays below.
+    end = last_below(lambda both: bound(both, zero, levels) > 0.5, zero, zero + 1.0, steps)
+    none = np.outer(1.0 - end, between(0.0, 1.0, size)).ravel()
+    r = np.repeat(levels, none.size // max(levels.size, 1))
+    both = last_below(
+        lambda both: bound(both, np.maximum(1.0 - none - both, 0.0) / 2.0, r) > 0.5, np.zeros_like(none), 1.0 - none, steps
     )
     truths = np.stack([both, np.maximum(1.0 - none - both, 0.0), none], axis=1)
-    return truths[certificate(truths[:, 0], truths[:, 1] / 2.0) < level]
+    return dict(zip(levels.tolist(), truths.reshape(levels.size, -1, 3), strict=True))
+
+
+def rival_truths(winner, level_of_rival):
+    """Truths with given probabilities of the class, a rival at its level, and the rest on other classes.
+
+    The kinds are the class, two rivals and votes that are not listed. Either a listed rival is at its level or the
+    unlisted votes are; the others share what is left in several ways.
+    """
+    rest = 1.0 - winner - level_of_rival
+    winner, rival, rest = (a[rest >= 0.0] for a in (winner, level_of_rival, rest))
+    zero = np.zeros_like(rest)
+    shares = [(rival, rest, zero), (rival, zero, rest), (rival, rest / 2, rest / 2), (rest, zero, rival)]
+    return np.concatenate([np.stack([winner, *of_others], axis=1) for of_others in shares])
+
+
+def binomials(hits, shares, trials):
+    """Probabilities of hits in strata with given trials, under given shares, shape (n_outcomes, n_truths)."""
+    coefficient = gammaln(trials + 1.0) - gammaln(hits + 1.0) - gammaln(trials - hits + 1.0)
+    won, lost = (np.log(np.maximum(s, 1e-300)).T for s in (shares, 1.0 - shares))
+    return np.exp(coefficient.sum(axis=1)[:, None] + hits @ won + (trials - hits) @ lost)
+
+
+def shares_below(weights, level, rng, size=200):
+    """Shares of strata, inside and on the faces of the unit cube, whose weighted sum is just below a level."""
+    start = rng.uniform(-0.5, 1.5, (size, weights.size))
+    pull = rng.uniform(0.0, 1.0, start.shape) ** 3 * np.sign(weights)
+
+    def shares(t):
+        return np.clip(start + t[:, None] * pull, 0.0, 1.0)
+
+    t = last_below(lambda t: shares(t) @ weights >= level, np.full(size, -1e4), np.full(size, 1e4), 90)
+    found = shares(t)
+    return found[found @ weights < level]
