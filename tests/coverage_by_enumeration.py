@@ -67,10 +67,10 @@ def worst_error(certified, counts, truths_below, chance=multinomial, levels=None
     return worst
 
 
-def between(low, high, size):
+def between(low, high, size, near_ends=7):
     """Points from `low` to `high`, dense towards both ends, which are among them."""
     inner = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, size))
-    ends = np.geomspace(1e-12, 1e-3, 7)
+    ends = np.geomspace(1e-12, 1e-3, 7)[7 - near_ends :]
     return low + (high - low) * np.unique(np.concatenate([inner, ends, 1.0 - ends]))
 
 
@@ -90,7 +90,7 @@ def dipole_bound(both, one_sided, r):
     return ndtr(ndtri(one_sided) - r) + ndtr(c - r) - ndtr(-c - r)
 
 
-def pair_truths(bound, levels, size=33, steps=50):
+def pair_truths(bound, levels, size=33, steps=50, near_ends=7):
     """For each radius, pair probabilities (two hits, one, none) just below it, along the whole level set.
 
     ``bound(both, one_sided, r)`` is what the class keeps at distance `r`; it grows when a pair with one hit gets its
@@ -100,7 +100,7 @@ def pair_truths(bound, levels, size=33, steps=50):
     zero = np.zeros_like(levels)
     # Without pairs of one hit the largest probability of two that stays below.
     end = last_below(lambda both: bound(both, zero, levels) > 0.5, zero, zero + 1.0, steps)
-    none = np.outer(1.0 - end, between(0.0, 1.0, size)).ravel()
+    none = np.outer(1.0 - end, between(0.0, 1.0, size, near_ends)).ravel()
     r = np.repeat(levels, none.size // max(levels.size, 1))
     both = last_below(
         lambda both: bound(both, np.maximum(1.0 - none - both, 0.0) / 2.0, r) > 0.5, np.zeros_like(none), 1.0 - none, steps

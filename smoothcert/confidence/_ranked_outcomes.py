@@ -166,9 +166,10 @@ class RankedOutcomes:
         at = rows[:, None], np.minimum(columns, self.threshold.shape[1] - 1)
         inside = (columns < end[:, None]) & self.inside[at]
         hit = both + one
-        share, log_none, log_hit, log_share, log_rest = (
-            a[:, None] for a in (both / hit, np.log(none), np.log(hit), np.log(both / hit), np.log(one / hit))
-        )
+        with np.errstate(divide="ignore"):
+            share, log_none, log_hit, log_share, log_rest = (
+                a[:, None] for a in (both / hit, np.log(none), np.log(hit), np.log(both / hit), np.log(one / hit))
+            )
         n, n0, threshold, single = self.n[rows][:, None], self.n0[at], self.threshold[at], self.single[at]
         log_weight = self.log_weight[at] + n0 * log_none + (n - n0) * log_hit
         certain = self.certain[at]
