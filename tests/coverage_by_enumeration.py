@@ -16,7 +16,7 @@ RESULTS = {}
 def report(name, case, error, alpha):
     """Print a worst error in units of alpha, and keep the largest of its kind."""
     RESULTS[name] = max(RESULTS.get(name, 0.0), error / alpha)
-    print(f"\n{name}, {case}: worst error {error / alpha:.4f} alpha", end="")
+    print(f"\n{name}, {case}: worst error {error / alpha:.4f} alpha", end="")  # noqa: T201
 
 
 def compositions(n, kinds):
@@ -103,7 +103,10 @@ def pair_truths(bound, levels, size=33, steps=50, near_ends=7):
     none = np.outer(1.0 - end, between(0.0, 1.0, size, near_ends)).ravel()
     r = np.repeat(levels, none.size // max(levels.size, 1))
     both = last_below(
-        lambda both: bound(both, np.maximum(1.0 - none - both, 0.0) / 2.0, r) > 0.5, np.zeros_like(none), 1.0 - none, steps
+        lambda both: bound(both, np.maximum(1.0 - none - both, 0.0) / 2.0, r) > 0.5,
+        np.zeros_like(none),
+        1.0 - none,
+        steps,
     )
     truths = np.stack([both, np.maximum(1.0 - none - both, 0.0), none], axis=1)
     return dict(zip(levels.tolist(), truths.reshape(levels.size, -1, 3), strict=True))

@@ -159,9 +159,7 @@ class _Points(NamedTuple):
 class _Curve:
     """The curve of pair probabilities at which `R` reaches its level, for several rows of counts at once."""
 
-    def __init__(
-        self, n2: FloatArray, n1: FloatArray, n: FloatArray, alpha: FloatArray, weight: float | None
-    ) -> None:
+    def __init__(self, n2: FloatArray, n1: FloatArray, n: FloatArray, alpha: FloatArray, weight: float | None) -> None:
         n0 = n - n2 - n1
         beta = NUISANCE_SHARE * alpha
         self.n, self.n1 = n, n1
@@ -173,7 +171,7 @@ class _Curve:
         # Below `low` there may be a corner to the first point, see the theory.
         self.low = np.maximum(low, _FEW_NONE / n)
         self.high = np.minimum(high, 1.0 - 1e-15)
-        # Without pairs of one hit the set says only that there are at most so many pairs without.
+        # Without pairs of one hit the set only limits the number of pairs without hit.
         self.end = binomial_upper(self.outcomes.most_none, n, self.level * (1.0 - 1e-8))
         at_none = binomial_lower(self.outcomes.least_both, n, self.level * (1.0 - 1e-8))
         cornered = self.low > low
@@ -249,7 +247,7 @@ class _Curve:
         """Points of the curve with given probabilities of no hit."""
         zero = np.zeros_like(none)
         slope = -2.0 * np.sqrt(self.n[row])
-        root, slope, good, p = self._solve(zero + 1.0, zero, none, row, guess, slope)
+        _, slope, good, p = self._solve(zero + 1.0, zero, none, row, guess, slope)
         angle = np.arctan2(np.sqrt(p[:, 1]), np.sqrt(p[:, 2]))
         return _Points(row, angle, np.sqrt(p[:, 1] + p[:, 2]), slope, good, p)
 
@@ -342,14 +340,14 @@ def _rise(left: _Points, right: _Points, n: FloatArray) -> FloatArray:
     a, b, ratio = _ends(left, right)
     middle = np.sqrt(a * b)
     with np.errstate(divide="ignore", invalid="ignore"):
-        at_start = np.log1p(-(1.0 - a.sum(axis=1)))
         at_start = np.where(left.probabilities[:, 1] == a[:, 1], 0.0, np.log1p(-left.probabilities[:, 1]))
         missing = 0.5 * np.sum(np.square(np.sqrt(a) - np.sqrt(b)), axis=1) - 0.5 * np.expm1(at_start)
         at_middle = np.log1p(-missing)
-        slope = np.sum(a * ratio, axis=1) / np.exp(at_start), np.sum(middle * ratio, axis=1) / np.exp(at_middle)
+        start_slope = np.sum(a * ratio, axis=1) / np.exp(at_start)
+        slope = np.sum(middle * ratio, axis=1) / np.exp(at_middle)
         end_slope = np.sum(b * ratio, axis=1)
-        first = _meeting(at_start, slope[0], at_middle - 0.5 * slope[1], slope[1])
-        second = _meeting(at_middle - 0.5 * slope[1], slope[1], -end_slope, end_slope)
+        first = _meeting(at_start, start_slope, at_middle - 0.5 * slope, slope)
+        second = _meeting(at_middle - 0.5 * slope, slope, -end_slope, end_slope)
     lowest = np.minimum(np.minimum(at_start, 0.0), np.minimum(first, second))
     return np.nan_to_num(-n * lowest, nan=np.inf)
 
@@ -371,12 +369,12 @@ def _lowest(
     """
     a, b, ratio = _ends(left, right)
     weights = slope_both, 0.5 * slope_one
-    begin, end, rise, last_rise = excess.copy(), excess.copy(), 0.0, 0.0
+    begin, end, rise, last_rise = excess.copy(), excess.copy(), np.zeros_like(excess), np.zeros_like(excess)
     for i, weight in enumerate(weights):
         begin += weight * (a[:, i] - at.probabilities[:, i])
         end += weight * (b[:, i] - at.probabilities[:, i])
-        rise = rise + weight * a[:, i] * ratio[:, i]
-        last_rise = last_rise + weight * b[:, i] * ratio[:, i]
+        rise += weight * a[:, i] * ratio[:, i]
+        last_rise += weight * b[:, i] * ratio[:, i]
     with np.errstate(divide="ignore", invalid="ignore"):
         inner = _meeting(begin, rise, end - last_rise, last_rise)
     return np.where(rise >= 0.0, begin, np.where(last_rise <= 0.0, end, inner))
@@ -414,9 +412,7 @@ def _least_favourable(
             break
         part = points.take(np.isin(points.row, active))
         one_of_part = np.minimum(part.probabilities[:, 1], 1.0 - part.probabilities[:, 0]) / 2.0
-        excess, slope_both, slope_one = plane(
-            part.probabilities[:, 0], one_of_part, reached[part.row], rows[part.row]
-        )
+        excess, slope_both, slope_one = plane(part.probabilities[:, 0], one_of_part, reached[part.row], rows[part.row])
         pair = np.flatnonzero(part.row[1:] == part.row[:-1])
         left, right = part.take(pair), part.take(pair + 1)
         lowest = np.maximum(

@@ -29,7 +29,7 @@ JUST_BELOW = 1.0 - 1e-12
 def summary():
     yield
     worst = ", ".join(f"{name} {error:.3f}" for name, error in enumeration.RESULTS.items())
-    print(f"\nWorst errors in units of alpha: {worst}")
+    print(f"\nWorst errors in units of alpha: {worst}")  # noqa: T201
 
 
 def check(name, case, error, alpha, used=0.0):
@@ -73,7 +73,9 @@ def pair_outcomes(n):
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("n", [5, 12, pytest.param(30, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n", [5, 12, pytest.param(30, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("inference", ["joint", "split"])
 def test_dipole(inference, n, alpha):
     counts, tally = pair_outcomes(n)
@@ -154,9 +156,7 @@ def test_second_order_with_known_gradient(n, alpha, grad_norm, monkeypatch):
     radius = SecondOrderCertifier(alpha=alpha).certify_tally(tally).radius
 
     def truths(r):
-        p = enumeration.last_below(
-            lambda p: bounds.second_order_lower_bound(p, grad_norm, r) > 0.5, [0.0], [1.0], 50
-        )
+        p = enumeration.last_below(lambda p: bounds.second_order_lower_bound(p, grad_norm, r) > 0.5, [0.0], [1.0], 50)
         return np.stack([p, 1.0 - p], axis=1)
 
     error = enumeration.worst_error(radius, np.stack([hits, n - hits], axis=1), truths, levels=60)
