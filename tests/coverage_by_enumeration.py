@@ -97,11 +97,13 @@ def pair_truths(bound, levels, size=33, steps=50, near_ends=7):
     second.
     """
     levels = np.asarray(levels, dtype=float)
+    if levels.size == 0:
+        return {}
     zero = np.zeros_like(levels)
     # Without pairs of one hit the largest probability of two that stays below.
     end = last_below(lambda both: bound(both, zero, levels) > 0.5, zero, zero + 1.0, steps)
     none = np.outer(1.0 - end, between(0.0, 1.0, size, near_ends)).ravel()
-    r = np.repeat(levels, none.size // max(levels.size, 1))
+    r = np.repeat(levels, none.size // levels.size)
     both = last_below(
         lambda both: bound(both, np.maximum(1.0 - none - both, 0.0) / 2.0, r) > 0.5,
         np.zeros_like(none),
