@@ -9,6 +9,7 @@ import numpy as np
 import published_logs
 import pytest
 from scipy import stats
+from scipy.special import betainc
 
 from smoothcert.bounds import dipole_radius, first_order_radius
 from smoothcert.confidence import _pairs, _ranked_outcomes, binomial_lower, joint_pair_limits
@@ -137,6 +138,27 @@ def test_summands_against_50_digits(n):
             log_mass += single * mpmath.log(1 - share)
             ours = sets.log_mass[0, at] + k * np.log(both / (both + one)) + single * np.log(one / (both + one))
             assert abs(float(log_mass - ours)) <= allowed
+
+
+@pytest.mark.parametrize(
+    ("trials", "least"), [(10**6, 550_000), (10**6, 999_900), (10**9, 10**9 - 1000), (10**9, 10**9 - 10)]
+)
+def test_tails_against_50_digits(trials, least):
+    share = least / trials
+    share -= 3.0 * np.sqrt(share * (1.0 - share) / trials)
+    with mpmath.workdps(50):
+        s = mpmath.mpf(float(share))
+        first = mpmath.exp(
+            mpmath.log(mpmath.binomial(trials, least)) + least * mpmath.log(s) + (trials - least) * mpmath.log(1 - s)
+        )
+        term = total = mpmath.mpf(1)
+        for k in range(least, trials):
+            term *= (trials - k) * s / ((k + 1) * (1 - s))
+            total += term
+            if term < 1e-25 * total:
+                break
+        off = float(betainc(least, trials - least + 1.0, share) / (first * total) - 1)
+    assert abs(off) <= 1e-9 + _ranked_outcomes._ROUNDING * trials
 
 
 def test_observed_outcome_is_in_its_own_set():
