@@ -186,9 +186,10 @@ class _Curve:
         curve."""
         rows = np.arange(self.n.size)
         guess = np.sqrt((self.n1 + 2.0 * np.sqrt(self.n1) + 1.0) / self.n)
-        first = self._at_none(self.low, rows, guess)
         beyond = self.high >= self.end
-        final = self._at_none(np.where(beyond, self.low, self.high), rows, guess)
+        final_none = np.where(beyond, self.low, self.high)
+        points = self._at_none(np.concatenate([self.low, final_none]), np.tile(rows, 2), np.tile(guess, 2))
+        first, final = points.take(rows), points.take(rows + rows.size)
         ends = np.stack([1.0 - self.end, np.zeros_like(self.end), self.end], axis=1)
         final = _Points(
             rows,
