@@ -19,6 +19,8 @@ _SUM_TOLERANCE = 1e-12
 
 _NEWTON_STEPS = 5
 
+_PLANE_ROUNDING = 1e-14  # the terms of a plane's value are of order one and right to a few roundings
+
 
 def dipole_lower_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> FloatArray:
     """Smallest probability the class can have at distance `r`, knowing how antithetic pairs vote.
@@ -132,7 +134,7 @@ def pair_excess(both: FloatArray, one_sided: FloatArray) -> FloatArray:
     return np.where(both >= 0.25, (both - 0.5) + one_sided, (one_sided - 0.5) + both)
 
 
-def _loss(half_width: FloatArray, edge: FloatArray, r: FloatArray) -> FloatArray:
+def pair_loss(half_width: FloatArray, edge: FloatArray, r: FloatArray) -> FloatArray:
     """What slab and half-space lose; all three edges go through the numerics at once."""
     left, right, beyond = interval_mass(np.stack([-half_width, half_width, edge]), r)
     loss = right - left
@@ -150,7 +152,7 @@ def _lower_bound(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> Floa
     both, one_sided, r = both[todo], one_sided[todo], r[todo]
     half_width = -ndtri((1.0 - both) / 2.0)
     edge = ndtri(one_sided)
-    near = both + one_sided - _loss(half_width, edge, r)
+    near = both + one_sided - pair_loss(half_width, edge, r)
     far = interval_mass(half_width - r, 2.0 * half_width) + ndtr(edge - r)
     kept[todo] = np.clip(np.where(is_short(half_width, r), near, far), 0.0, 1.0)
     return kept
@@ -164,7 +166,7 @@ def _upper_bound(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> Floa
     half_width = -ndtri(hit[todo] / 2.0)
     edge = np.minimum(ndtri(one_sided[todo]), -half_width)
     r = r[todo]
-    near = (both + one_sided)[todo] + _loss(half_width, edge, r)
+    near = (both + one_sided)[todo] + pair_loss(half_width, edge, r)
     far = ndtr(r - half_width) + (ndtr(-half_width - r) - ndtr(edge - r))
     reached[todo] = np.where(is_short(half_width, r), near, far)
     return reached
@@ -184,7 +186,7 @@ def distance_to_margin(both: FloatArray, one_sided: FloatArray, margin: FloatArr
     half_width, edge = -ndtri((1.0 - both) / 2.0), ndtri(one_sided)
 
     def left(r, excess, half_width, edge):
-        return excess - _loss(half_width, edge, r)
+        return excess - pair_loss(half_width, edge, r)
 
     # Beyond this distance the slab and the half-space keep less than a quarter each.
     high = half_width + 0.7
@@ -207,6 +209,23 @@ def _guess_distance(
     return r - doubt, r + doubt
 
 
+def dipole_plane(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the tangent plane of the lower bound at distance `r`: its excess over 1/2, rounded down, and its slopes.
+
+    The bound is a convex function of the two probabilities, so it is nowhere below the plane.
+    """
+    excess, slope_both, slope_one = np.full_like(both, 0.5), np.full_like(both, np.inf), np.zeros_like(both)
+    todo = both < 1.0
+    both, one_sided, r = both[todo], one_sided[todo], r[todo]
+    half_width, edge = -ndtri((1.0 - both) / 2.0), ndtri(one_sided)
+    excess[todo] = pair_excess(both, one_sided) - pair_loss(half_width, edge, r) - _PLANE_ROUNDING
+    with np.errstate(over="ignore"):
+        shrink = np.exp(-0.5 * np.square(r))
+        slope_both[todo] = shrink * np.cosh(r * half_width)
+        slope_one[todo] = np.exp(r * edge - 0.5 * np.square(r))
+    return excess, slope_both, slope_one
+
+
 def most_single_hits(
     hit: FloatArray, r: FloatArray, margin: FloatArray, least: FloatArray, start: FloatArray
 ) -> FloatArray:
@@ -215,13 +234,30 @@ def most_single_hits(
 
     def left(single, hit, r, margin):
         both, one_sided = hit - single, single / 2.0
-        loss = _loss(-ndtri((1.0 - both) / 2.0), ndtri(one_sided), r)
+        loss = pair_loss(-ndtri((1.0 - both) / 2.0), ndtri(one_sided), r)
         return pair_excess(both, one_sided) - loss - margin
 
     most = hit * (1.0 - 1e-13)
     guess = _guess_single_hits(hit, r, 0.5 + margin, np.clip(start, least, most), least, most)
     single = last_safe_point(left, least, most, hit, r, margin, guess=guess)
     return np.where((single > least) | (left(least, hit, r, margin) >= 0.0), single, -np.inf)
+
+
+def enough_single_hits(
+    hit: FloatArray, r: FloatArray, margin: FloatArray, start: FloatArray, slack: FloatArray
+) -> FloatArray:
+    """Share of pairs with one hit at or above `most_single_hits`, by about `slack`; checked, and faster to find."""
+    least, most = np.where(hit == 1.0, 1e-15, 0.0), hit * (1.0 - 1e-13)
+    near, far = _guess_single_hits(hit, r, 0.5 + margin, np.clip(start, least, most), least, most)
+    single = np.fmin(np.fmax(0.5 * (near + far), 0.0) + slack, hit)
+    both, one_sided = hit - single, single / 2.0
+    loss = pair_loss(-ndtri((1.0 - both) / 2.0), ndtri(one_sided), r)
+    # At the root the bound falls with the pairs with one hit, so a value below the margin means the root is passed.
+    wrong = ~((pair_excess(both, one_sided) - loss < margin) | (single >= hit))
+    if wrong.any():
+        exact = most_single_hits(hit[wrong], r[wrong], margin[wrong], least[wrong], start[wrong])
+        single[wrong] = np.fmin(np.fmax(exact, 0.0) + slack[wrong], hit[wrong])
+    return single
 
 
 def _guess_single_hits(

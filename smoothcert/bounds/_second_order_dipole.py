@@ -14,7 +14,14 @@ from scipy.special import ndtri
 
 from .._numerics import density, round_down, round_up
 from .._validation import FloatArray, apply_flat, broadcast, check_grad_norm, check_probability, check_radius
-from ._dipole import check_pair_probabilities, dipole_lower_bound, dipole_radius, dipole_upper_bound, pair_excess
+from ._dipole import (
+    check_pair_probabilities,
+    dipole_lower_bound,
+    dipole_plane,
+    dipole_radius,
+    dipole_upper_bound,
+    pair_excess,
+)
 from ._pair_dual import HORIZON, PairProblem, maximise_dual, pair_bound, pair_radius
 from ._second_order import second_order_lower_bound, second_order_radius, second_order_upper_bound
 
@@ -128,6 +135,29 @@ def _radius(both: FloatArray, one_sided: FloatArray, grad_norm: FloatArray) -> F
     for rows in _chunks((radius > _NEGLIGIBLE) & (radius < np.inf) & _gradient_matters(both, one_sided, grad_norm)):
         radius[rows] = pair_radius(both[rows], one_sided[rows], grad_norm[rows], excess[rows], radius[rows])
     return radius
+
+
+def second_order_dipole_plane(
+    both: FloatArray, one_sided: FloatArray, grad_norm: FloatArray, r: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return a plane below the lower bound at distance `r`, as a function of the two probabilities.
+
+    At fixed multipliers the dual is linear in the probabilities and valid for all of them. With the best multipliers
+    for the given ones it touches the bound there. The result is its excess over 1/2, rounded down, and its slopes in
+    `both` and `one_sided`, all of at least 0; or the tangent plane of the dipole bound, where that is higher.
+    """
+    excess, slope_both, slope_one = dipole_plane(both, one_sided, r)
+    for rows in _chunks((r > _NEGLIGIBLE) & (r < HORIZON) & _gradient_matters(both, one_sided, grad_norm)):
+        problem = PairProblem(both[rows], one_sided[rows], grad_norm[rows], r[rows])
+        theta, dual = maximise_dual(problem)
+        value = pair_bound(problem, dual, pair_excess(problem.both, problem.one_sided)) - 1e-13
+        slopes = 1.0 + np.square(problem.r)[:, None] * theta[:, :2]
+        # A negative slope can only be a failure of the optimiser: the best bound falls in neither probability.
+        higher = (value > excess[rows]) & np.all(slopes >= 0.0, axis=1)
+        excess[rows] = np.where(higher, value, excess[rows])
+        slope_both[rows] = np.where(higher, slopes[:, 0], slope_both[rows])
+        slope_one[rows] = np.where(higher, slopes[:, 1], slope_one[rows])
+    return excess, slope_both, slope_one
 
 
 def _checked(both: ArrayLike, one_sided: ArrayLike, grad_norm: ArrayLike, **rest: FloatArray) -> tuple[FloatArray, ...]:

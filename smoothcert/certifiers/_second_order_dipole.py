@@ -7,6 +7,7 @@ from typing import Any
 
 from .._validation import FloatArray
 from ..bounds import second_order_dipole_radius
+from ..bounds._second_order_dipole import second_order_dipole_plane
 from ..confidence import gradient_norm_upper, joint_pair_limits
 from ..tallies import IntArray, PairTally
 from ._base import BaseCertifier
@@ -69,6 +70,7 @@ class SecondOrderDipoleCertifier(BaseCertifier):
             tally.pairs,
             (1 - GRADIENT_SHARE) * self.alpha,
             radius=lambda both, one_sided, rows: second_order_dipole_radius(both, one_sided, grad_norm[rows]),
+            plane=lambda both, one_sided, r, rows: second_order_dipole_plane(both, one_sided, grad_norm[rows], r),
             weight=ONE_HIT_WEIGHT,
         )
         return {"both": both, "one_sided": one_sided, "grad_norm": grad_norm}

@@ -2,47 +2,54 @@
 
 An antithetic pair has two hits, one or none. Limits for the first two probabilities on their own add two errors that
 in truth cancel, since the counts are negatively correlated. What must not be overstated is only the radius, so we
-test that directly:
+test that directly (Buehler 1957):
 
 1. Rank all outcomes, the higher the better. The outcomes that rank no lower than the observed one form a set `R`.
-Turning a pair without hit into
-   one with a single hit, or that into one with two, never lowers the rank.
-2. Fix the probability `P0` of a pair without hit, and let ``C(P0)`` be the probability of a pair with two hits at
-which `R` has probability `alpha`.
-   Below that, `R` is less probable still. So if the truth lies below the curve, an event of probability at most
-   `alpha` has been observed.
-3. Hence, but for that event, every certificate that grows with the two probabilities is at least its smallest value
-on the curve (Buehler 1957). 4. `P0` is searched only inside an interval that misses it with probability at most
-``beta``, which is taken off `alpha` (Berger and Boos 1994).
+2. Probabilities under which `R` has at most the probability `alpha` are refuted: were they true, an event of
+   probability at most `alpha` would have been observed.
+3. The certificate is its smallest value over all probabilities that are not refuted. The probability of a pair
+   without hit is searched only inside an interval that misses it with probability ``NUISANCE_SHARE * alpha``, which is
+   taken off `alpha` (Berger and Boos 1994).
 
-The ranking must not depend on the data otherwise. The dipole certificate ranks outcomes by the radius they give at
-face value, which is optimal to first order. The second-order dipole depends almost equally on the pairs with one hit
-and with two, so there a fixed weight for the former serves.
+The edge of what is refuted is a curve. It is replaced by a chain of arcs that provably lie on its refuted side: the
+logarithm of the probability of `R` is a convex function of the logarithms of the pair probabilities, so it can be
+bounded between two points from its values there. Along an arc the certificate is bounded below by its tangent planes,
+because it is a convex function of the pair probabilities. The proofs are on the page "Joint inference for pairs" of
+the theory.
+
+The ranking must be fixed beforehand. The dipole certificate ranks outcomes by the radius they give at face value,
+which is optimal to first order. The second-order dipole depends almost equally on the pairs with one hit and with two,
+so there a fixed weight for the former serves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, gammaln, ndtri, xlog1py, xlogy
+from scipy.special import ndtri
 
-from .._numerics import last_safe_point
 from .._validation import FloatArray, broadcast, check_counts, check_level
 from ..bounds import dipole_radius
-from ..bounds._dipole import distance_to_margin, most_single_hits
+from ..bounds._dipole import dipole_plane
 from ._binomial import binomial_lower, binomial_upper
+from ._ranked_outcomes import TAIL_SHARE, IndexArray, RankedOutcomes
 
 NUISANCE_SHARE = 0.02
 """Share of the error probability spent on the interval for the pairs without hit."""
 
-_TAIL_SHARE = 1e-3  # spent on counts too unlikely to be summed
-_CURVE_POINTS = 9
-_GUESS_DOUBT = 2.5  # counts; the error of the guess hardly depends on the number of pairs
-_CHUNK = 400_000  # summands held at once
+ARC_ALLOWANCE = 0.02
+"""By how much the logarithm of the probability of `R` may rise along an arc. The level at the ends is lower by that."""
 
-PairRadius = Callable[[FloatArray, FloatArray, NDArray[np.intp]], FloatArray]
+_FEW_NONE = 0.02  # counts; fewer pairs without hit are left to the first corner
+_LEVEL_TOLERANCE = 0.01  # points of the curve are good if they use up the level to this part
+_COARSE = np.linspace(0.0, 1.0, 7)
+_ROWS_AT_ONCE = 256
+
+PairRadius = Callable[[FloatArray, FloatArray, IndexArray], FloatArray]
+PairPlane = Callable[[FloatArray, FloatArray, FloatArray, IndexArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
 def joint_pair_limits(
@@ -52,9 +59,10 @@ def joint_pair_limits(
     alpha: ArrayLike,
     *,
     radius: PairRadius | None = None,
+    plane: PairPlane | None = None,
     weight: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Pair probabilities at which the certificate is smallest among those the counts do not refute.
+    """Return pair probabilities at which the certificate is no larger than at any that the counts do not refute.
 
     Parameters
     ----------
@@ -65,14 +73,18 @@ def joint_pair_limits(
     radius : callable, optional
         ``radius(both, one_sided, rows)``: the certificate to be minimised, increasing in the two probabilities;
         `rows` are the indices into the broadcast counts. The dipole radius by default.
+    plane : callable, optional
+        ``plane(both, one_sided, r, rows)``: a linear lower bound of what the class keeps at distance `r`, best at the
+        given probabilities: its excess over 1/2 there, and its slopes in `both` and `one_sided`, at least 0. Given
+        together with `radius`.
     weight : float, optional
         Rank outcomes by ``both + weight * one``, between 0 and 1. By default they are ranked by their dipole radius.
 
     Returns
     -------
     both, one_sided : ndarray
-        The least favourable probabilities, as the functions in `smoothcert.bounds` take them. The certificate at the
-        truth is below that at these with probability at most `alpha`. Zero where the class has no majority.
+        Probabilities as the functions in `smoothcert.bounds` take them. The certificate at the truth is below that at
+        these with probability at most `alpha`. Zero where nothing can be certified.
 
     References
     ----------
@@ -101,180 +113,331 @@ def joint_pair_limits(
             f"both + one must be at most pairs, got both={int(both.ravel()[at])}, one={int(one.ravel()[at])} and "
             f"pairs={int(pairs.ravel()[at])}. Count every pair once: two hits, exactly one, or none."
         )
+    if (radius is None) != (plane is None):
+        raise ValueError("radius and plane must be given together, got one of them. Give both, or neither.")
     shape = both.shape
     n2, n1, n, alpha = (a.ravel() for a in (both, one, pairs, alpha))
     limits = np.zeros((2, n2.size))
     # Without a majority of hits nothing will be certified.
     todo = np.flatnonzero(2.0 * n2 + n1 > n)
-    windows = _windows(n2[todo], n1[todo], n[todo], alpha[todo], weight)
-    order = np.argsort(windows.count)
-    start = 0
-    while start < order.size:
-        # Rows with windows of similar length share a padded table.
-        room = max(1, int(_CHUNK / (_CURVE_POINTS * windows.count[order[min(start + 255, order.size - 1)]])))
-        part = order[start : start + min(room, 256)]
-        rows = todo[part]
-        curve = _Curve(n2[rows], n1[rows], n[rows], alpha[rows], windows.rows(part), weight)
-        limits[:, rows] = curve.least_favourable(radius or _dipole, rows)
-        start += part.size
+    todo = todo[np.argsort(n[todo], kind="stable")]
+    for start in range(0, todo.size, _ROWS_AT_ONCE):
+        rows = todo[start : start + _ROWS_AT_ONCE]
+        curve = _Curve(n2[rows], n1[rows], n[rows], alpha[rows], weight)
+        limits[:, rows] = _least_favourable(curve.arcs(), curve.corner, rows, radius or _radius, plane or _plane)
     return limits[0].reshape(shape)[()], limits[1].reshape(shape)[()]
 
 
-def _dipole(both: FloatArray, one_sided: FloatArray, rows: NDArray[np.intp]) -> FloatArray:
+def _radius(both: FloatArray, one_sided: FloatArray, rows: IndexArray) -> FloatArray:
     return dipole_radius(both, one_sided)
 
 
-class _Windows:
-    """Which numbers of pairs without hit are summed over: from `first`, `count` of them, `stride` apart.
-
-    The sum over them of binomial weight times binomial tail is a smooth bump. Sampled at half its standard deviation
-    or finer, such a sum equals the full one up to ``exp(-8 pi^2)`` (Poisson summation), so long windows can be
-    thinned out.
-    """
-
-    def __init__(self, first, count, stride, low, high):
-        self.first, self.count, self.stride, self.low, self.high = first, count, stride, low, high
-
-    def rows(self, index):
-        return _Windows(*(a[index] for a in (self.first, self.count, self.stride, self.low, self.high)))
+def _plane(
+    both: FloatArray, one_sided: FloatArray, r: FloatArray, rows: IndexArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return dipole_plane(both, one_sided, r)
 
 
-def _windows(n2: FloatArray, n1: FloatArray, n: FloatArray, alpha: FloatArray, weight: float | None) -> _Windows:
-    n0 = n - n2 - n1
-    beta = NUISANCE_SHARE * alpha
-    low, high = binomial_lower(n0, n, beta / 2.0), binomial_upper(n0, n, beta / 2.0)
-    # Bernstein's inequality at the two ends of the interval.
-    log_tail = np.log(2.0 / (_TAIL_SHARE * alpha))
-    reach = [np.sqrt(2.0 * n * p * np.maximum(1.0 - p, 0.0) * log_tail) + 2.0 / 3.0 * log_tail for p in (low, high)]
-    first = np.maximum(np.floor(n * low - reach[0]), 0.0)
-    last = np.minimum(np.ceil(n * high + reach[1]), n)
-    # The bump is narrower than the binomial weight when the tail changes fast: its argument moves by at most this many
-    # counts for each pair without hit, in units of the standard deviation of the pairs with two hits.
-    speed = 2.0 if weight is None else 1.0 + weight / (1.0 - weight)
-    own = np.maximum(n0, 1.0) * (1.0 - n0 / n) + 1e-9
-    given = n1 * n2 / np.maximum(n1 + n2, 1.0) + 1e-9
-    stride = np.maximum(np.floor(0.5 / np.sqrt(1.0 / own + np.square(speed) / given)), 1.0)
-    count = np.floor((last - first) / stride).astype(np.intp) + 1
-    return _Windows(first, count, stride, low, high)
+class _Points(NamedTuple):
+    """Points on the refuted side of the curve, ordered by row and, within a row, from few pairs without hit to many."""
+
+    row: IndexArray
+    angle: FloatArray  # one: (1 - both) sin^2, none: (1 - both) cos^2
+    root: FloatArray  # of 1 - both
+    slope: FloatArray  # of the normal quantile of the probability of R in the root
+    good: NDArray[np.bool_]
+    probabilities: FloatArray  # (n_points, 3): both, one, none
+
+    def take(self, index: NDArray) -> _Points:
+        return _Points(*(a[index] for a in self))
+
+    def merge(self, other: _Points) -> _Points:
+        merged = _Points(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        return merged.take(np.lexsort([-merged.angle, merged.row]))
 
 
 class _Curve:
-    """The curve of least favourable probabilities for several rows at once."""
+    """The curve of pair probabilities at which `R` reaches its level, for several rows of counts at once."""
 
-    def __init__(self, n2, n1, n, alpha, windows, weight):
-        self.n2, self.n, self.windows = n2, n, windows
-        self.level = alpha * (1.0 - NUISANCE_SHARE - _TAIL_SHARE)
-        steps = np.arange(windows.count.max())
-        column = n[:, None]
-        self.n0 = windows.first[:, None] + windows.stride[:, None] * steps
-        inside = steps < windows.count[:, None]
-        self.n0 = np.where(inside, self.n0, column)
-        threshold = _rank_threshold(n2, n1, n, alpha, self.n0, weight)
-        # Thinned-out windows use the smooth threshold, which is lower than the next whole count, hence safe.
-        whole = np.ceil(threshold - 1e-6)
-        threshold = np.where(windows.stride[:, None] == 1.0, whole, threshold)
-        self.edge = threshold
-        self.possible = inside & (threshold <= column - self.n0)
-        self.certain = threshold <= 0.0
-        self.threshold = np.where(self.possible & ~self.certain, threshold, 1.0)
-        self.slack = np.where(self.possible & ~self.certain, column - self.n0 - threshold + 1.0, 1.0)
-        self.log_choose = gammaln(column + 1.0) - gammaln(self.n0 + 1.0) - gammaln(column - self.n0 + 1.0)
-        self.log_choose = np.where(self.possible, self.log_choose + np.log(windows.stride[:, None]), -np.inf)
+    def __init__(self, n2: FloatArray, n1: FloatArray, n: FloatArray, alpha: FloatArray, weight: float | None) -> None:
+        n0 = n - n2 - n1
+        beta = NUISANCE_SHARE * alpha
+        self.n, self.n1 = n, n1
+        low, high = binomial_lower(n0, n, beta / 2.0), binomial_upper(n0, n, beta / 2.0)
+        self.outcomes = RankedOutcomes(n2, n1, n, alpha, low, high, weight)
+        # At the ends of arcs the set has at most the level, of which a part pays for what is not summed.
+        level = alpha * (1.0 - NUISANCE_SHARE) * np.exp(-ARC_ALLOWANCE)
+        self.level = level - TAIL_SHARE * alpha
+        # Below `low` there may be a corner to the first point, see the theory.
+        self.low = np.maximum(low, _FEW_NONE / n)
+        self.high = np.minimum(high, 1.0 - 1e-15)
+        # Without pairs of one hit the set only limits the number of pairs without hit.
+        self.end = binomial_upper(self.outcomes.most_none, n, self.level * (1.0 - 1e-8))
+        at_none = binomial_lower(self.outcomes.least_both, n, self.level * (1.0 - 1e-8))
+        cornered = self.low > low
+        self.corner = (
+            np.flatnonzero(cornered),
+            at_none[cornered],
+            np.maximum(1.0 - self.low - at_none, 0.0)[cornered] * (1.0 - 1e-15),
+        )
 
-    def probability(self, both: FloatArray, none: FloatArray, row: NDArray[np.intp]) -> FloatArray:
-        """Probability of the set `R` at given probabilities of two hits and of none, each for one row of counts."""
-        n0, n = self.n0[row], self.n[row][:, None]
-        weight = np.exp(self.log_choose[row] + xlogy(n0, none[:, None]) + xlog1py(n - n0, -none[:, None]))
-        share = np.clip(both / (1.0 - none), 0.0, 1.0)[:, None]
-        tail = np.where(self.certain[row], 1.0, betainc(self.threshold[row], self.slack[row], share))
-        return np.sum(weight * tail, axis=1)
+    def arcs(self) -> _Points:
+        """Return points whose arcs are short enough, from the low end of the interval to its high end or that of the
+        curve."""
+        rows = np.arange(self.n.size)
+        guess = np.sqrt((self.n1 + 2.0 * np.sqrt(self.n1) + 1.0) / self.n)
+        beyond = self.high >= self.end
+        final_none = np.where(beyond, self.low, self.high)
+        points = self._at_none(np.concatenate([self.low, final_none]), np.tile(rows, 2), np.tile(guess, 2))
+        first, final = points.take(rows), points.take(rows + rows.size)
+        ends = np.stack([1.0 - self.end, np.zeros_like(self.end), self.end], axis=1)
+        final = _Points(
+            rows,
+            np.where(beyond, 0.0, final.angle),
+            np.where(beyond, np.sqrt(self.end), final.root),
+            final.slope,
+            beyond | final.good,
+            np.where(beyond[:, None], ends, final.probabilities),
+        )
+        # A few points in between tell where the curve runs; they make the guesses for all others good.
+        between = _COARSE[1:-1]
+        row = np.repeat(rows, between.size)
+        part = np.tile(between, rows.size)
+        points = first.merge(final).merge(self._between(first, final, row, part))
+        # As many points as the lengths of the arcs ask for.
+        shape = (rows.size, _COARSE.size)
+        roots, slopes, angles = (a.reshape(shape) for a in (points.root, points.slope, points.angle))
+        length = _length(points, self.n[points.row])[points.row[1:] == points.row[:-1]].reshape(rows.size, -1)
+        pieces = np.clip(np.ceil(length / np.sqrt(0.9 * ARC_ALLOWANCE)), 1, 200).astype(np.intp)
+        row = np.repeat(np.repeat(rows, _COARSE.size - 1), pieces.ravel())
+        interval = np.repeat(np.tile(np.arange(_COARSE.size - 1), rows.size), pieces.ravel())
+        begins = np.cumsum(pieces.ravel()) - pieces.ravel()
+        step = np.arange(row.size) - np.repeat(begins, pieces.ravel())
+        part = (interval + step / pieces[row, interval]) / (_COARSE.size - 1)
+        row, part = row[step > 0], part[step > 0]
+        basis = _lagrange(part)
+        guess, slope = (np.sum(basis * a[row], axis=1) for a in (roots, slopes))
+        angle = angles[row, 0] + part * (angles[row, -1] - angles[row, 0])
+        points = points.merge(self._at_angle(angle, row, guess, slope))
+        for _ in range(30):
+            same = points.row[1:] == points.row[:-1]
+            left, right = points.take(np.flatnonzero(same)), points.take(np.flatnonzero(same) + 1)
+            long = _rise(left, right, self.n[left.row]) > ARC_ALLOWANCE
+            if not long.any():
+                return points
+            left, right = left.take(long), right.take(long)
+            points = points.merge(
+                self._at_angle(
+                    0.5 * (left.angle + right.angle),
+                    left.row,
+                    0.5 * (left.root + right.root),
+                    0.5 * (left.slope + right.slope),
+                )
+            )
+        points.good[np.isin(points.row, left.row)] = False
+        return points
 
-    def _margin(self, both, none, row):
-        """Falls through zero where the set reaches its level; nearly linear in `both`."""
-        row = row.astype(np.intp)
-        chance = np.clip(self.probability(both, none, row), 1e-300, 1.0 - 1e-16)
-        return ndtri(self.level[row]) - ndtri(chance)
+    def _between(self, first: _Points, final: _Points, row: IndexArray, part: FloatArray) -> _Points:
+        angle, root, slope = (
+            getattr(first, name)[row] * (1.0 - part) + getattr(final, name)[row] * part
+            for name in ("angle", "root", "slope")
+        )
+        return self._at_angle(angle, row, root, slope)
 
-    def _end_margin(self, none, row):
-        return -self._margin(1.0 - none, none, row)
+    def _at_none(self, none: FloatArray, row: IndexArray, guess: FloatArray) -> _Points:
+        """Points of the curve with given probabilities of no hit."""
+        zero = np.zeros_like(none)
+        slope = -2.0 * np.sqrt(self.n[row])
+        _, slope, good, p = self._solve(zero + 1.0, zero, none, row, guess, slope)
+        angle = np.arctan2(np.sqrt(p[:, 1]), np.sqrt(p[:, 2]))
+        return _Points(row, angle, np.sqrt(p[:, 1] + p[:, 2]), slope, good, p)
 
-    def least_favourable(self, radius: PairRadius, rows: NDArray[np.intp]) -> FloatArray:
-        index = np.arange(self.n.size)
-        low, high = self.windows.low, np.minimum(self.windows.high, 1.0 - 1e-15)
-        # The curve ends where there is no room left for pairs with one hit.
-        end = last_safe_point(self._end_margin, low, high, index.astype(np.float64))
-        none = low[:, None] + (end - low)[:, None] * np.linspace(0.0, 1.0, _CURVE_POINTS)
-        flat_none, flat_index = none.ravel(), np.repeat(index, _CURVE_POINTS)
-        top = 1.0 - flat_none
-        guess = self._guess(flat_none, flat_index)
-        args = flat_none, flat_index.astype(np.float64)
-        both = last_safe_point(self._margin, np.zeros_like(top), top, *args, rtol=1e-12, guess=guess)
-        # Probabilities found as equal to their ceiling may exceed it by a rounding.
-        one_sided = np.maximum((top - both) / 2.0 * (1.0 - 1e-15), 0.0)
-        values = radius(both, one_sided, rows[flat_index]).reshape(none.shape)
-        worst = np.argmin(values, axis=1)
-        pick = index * _CURVE_POINTS + worst
-        both, one_sided = both[pick], one_sided[pick]
-        return np.stack([self._allow_between(values, both, one_sided, radius, rows), one_sided])
+    def _at_angle(self, angle: FloatArray, row: IndexArray, guess: FloatArray, slope: FloatArray) -> _Points:
+        """Points of the curve with given ratios of pairs with one hit to pairs without."""
+        one, none = np.square(np.sin(angle)), np.square(np.cos(angle))
+        lowest, highest = (np.sqrt(end[row] / none) for end in (self.low, np.minimum(self.high, self.end)))
+        guess = np.clip(guess, lowest, highest)
+        root, slope, good, p = self._solve(one, none, np.zeros_like(angle), row, guess, slope)
+        return _Points(row, angle, root, slope, good, p)
 
-    def _guess(self, none: FloatArray, row: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-        """Ends of a narrow bracket around the curve, by the normal approximation with the edge of `R` straight."""
-        n, first, stride = self.n[row], self.windows.first[row], self.windows.stride[row]
-        place = (n * none - first) / stride
-        left = np.clip(place, 0.0, np.maximum(self.windows.count[row] - 2.0, 0.0)).astype(np.intp)
-        edge, right = self.edge[row, left], self.edge[row, np.minimum(left + 1, self.edge.shape[1] - 1)]
-        with np.errstate(all="ignore"):
-            edge, steepness = edge + (place - left) * (right - edge), (right - edge) / stride
-            both = edge / n
-            for _ in range(2):
-                share = np.clip(both / (1.0 - none), 0.0, 1.0)
-                spread = np.square(steepness + share) * none + share * (1.0 - share)
-                spread = np.sqrt(n * (1.0 - none) * spread)
-                both = (edge + ndtri(self.level[row]) * spread) / n
-        return both - _GUESS_DOUBT / n, both + _GUESS_DOUBT / n
+    def _solve(
+        self,
+        one: FloatArray,
+        none: FloatArray,
+        start: FloatArray,
+        row: IndexArray,
+        guess: FloatArray,
+        slope: FloatArray,
+    ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], FloatArray]:
+        """Find points ``one = x^2 one, none = start + x^2 none`` at which `R` has nearly its level, and not more.
 
-    def _allow_between(self, values, both, one_sided, radius, rows):
-        """Lower `both` by what the curve may dip between its points: twice the largest second difference over eight."""
-        with np.errstate(invalid="ignore"):
-            bend = np.abs(values[:, 2:] - 2.0 * values[:, 1:-1] + values[:, :-2])
-        dip = np.max(np.nan_to_num(bend, nan=0.0, posinf=0.0), axis=1) / 4.0
-        least = np.min(values, axis=1)
-        step = 1e-4 * np.minimum(both, 1.0 - both) + 1e-12
-        lowered = radius(np.maximum(both - step, 0.0), one_sided, rows)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            slope = (least - lowered) / step
-            shift = np.where(slope > 0.0, 1.5 * dip / slope, 0.0)
-        return np.maximum(both - np.nan_to_num(shift), 0.0)
+        The normal quantile of the probability is nearly linear in `x`, so the secant method in a bracket takes two or
+        three steps from a good guess.
+        """
+        highest = np.sqrt((1.0 - start) / (one + none)) * (1.0 - 1e-15)
+        level = self.level[row]
+        wanted = ndtri(level * (1.0 - 0.5 * _LEVEL_TOLERANCE))
+        unsafe, safe = np.zeros_like(guess), highest.copy()
+        x = np.clip(guess, 1e-6 * highest, highest)
+        best, good = highest.copy(), np.zeros(x.size, dtype=bool)
+        slope = slope.copy()
+        last_x, last_z = np.full_like(x, np.nan), np.full_like(x, np.nan)
+        active = np.arange(x.size)
+        for _ in range(60):
+            at, p = x[active], np.square(x[active])
+            p1, p0 = p * one[active], start[active] + p * none[active]
+            chance, beyond = self.outcomes.probability(np.maximum(1.0 - p1 - p0, 0.0), p1, p0, row[active])
+            covered = beyond == 0
+            held = np.where(covered, chance <= level[active], beyond > 0)
+            best[active] = np.where(held & covered, at, best[active])
+            good[active] |= held & covered
+            safe[active] = np.where(held, at, safe[active])
+            unsafe[active] = np.where(held, unsafe[active], at)
+            done = held & covered & (chance >= level[active] * (1.0 - _LEVEL_TOLERANCE))
+            done |= safe[active] - unsafe[active] <= 1e-14 * safe[active]
+            with np.errstate(all="ignore"):
+                z = np.where(covered, ndtri(np.clip(chance, 1e-250, 1.0 - 1e-16)), np.nan)
+                measured = (z - last_z[active]) / (at - last_x[active])
+                usable = np.isfinite(measured) & (measured < 0.0)
+                slope[active] = np.where(usable, measured, slope[active])
+                last_x[active], last_z[active] = at, z
+                step = at + (wanted[active] - z) / slope[active]
+            low, high = unsafe[active], safe[active]
+            outside = ~((step > low) & (step < high))
+            x[active] = np.where(outside, 0.5 * (low + high), step)
+            active = active[~done]
+            if not active.size:
+                break
+        p = np.square(best)
+        p1, p0 = p * one, start + p * none
+        return best, slope, good, np.stack([np.maximum(1.0 - p1 - p0, 0.0), p1, p0], axis=1)
 
 
-def _rank_threshold(
-    n2: FloatArray, n1: FloatArray, n: FloatArray, alpha: FloatArray, n0: FloatArray, weight: float | None
+def _lagrange(part: FloatArray) -> FloatArray:
+    """Values of the basis polynomials of the coarse points, shape (n_points, n_coarse)."""
+    basis = np.ones((part.size, _COARSE.size))
+    for i, here in enumerate(_COARSE):
+        for there in np.delete(_COARSE, i):
+            basis[:, i] *= (part - there) / (here - there)
+    return basis
+
+
+def _length(points: _Points, n: FloatArray) -> FloatArray:
+    """Root of the approximate rise of ``log P(R)`` along the arcs between neighbours."""
+    step = np.diff(np.sqrt(points.probabilities), axis=0)
+    return np.sqrt(0.5 * n[1:] * np.sum(np.square(step), axis=1))
+
+
+def _ends(left: _Points, right: _Points) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Ends of the arcs, and the logarithms of their ratios. An arc to a point without pairs of one hit has none."""
+    a, b = left.probabilities.copy(), right.probabilities
+    a[:, 1] = np.where(b[:, 1] == 0.0, 0.0, a[:, 1])
+    ratio = np.log(np.divide(b, a, out=np.ones_like(a), where=a > 0.0))
+    return a, b, ratio
+
+
+def _rise(left: _Points, right: _Points, n: FloatArray) -> FloatArray:
+    """Upper bound of ``-n log Z`` along the arcs, by the tangents of the convex ``log Z`` at both ends and between."""
+    a, b, ratio = _ends(left, right)
+    middle = np.sqrt(a * b)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at_start = np.where(left.probabilities[:, 1] == a[:, 1], 0.0, np.log1p(-left.probabilities[:, 1]))
+        missing = 0.5 * np.sum(np.square(np.sqrt(a) - np.sqrt(b)), axis=1) - 0.5 * np.expm1(at_start)
+        at_middle = np.log1p(-missing)
+        start_slope = np.sum(a * ratio, axis=1) / np.exp(at_start)
+        slope = np.sum(middle * ratio, axis=1) / np.exp(at_middle)
+        end_slope = np.sum(b * ratio, axis=1)
+        first = _meeting(at_start, start_slope, at_middle - 0.5 * slope, slope)
+        second = _meeting(at_middle - 0.5 * slope, slope, -end_slope, end_slope)
+    lowest = np.minimum(np.minimum(at_start, 0.0), np.minimum(first, second))
+    return np.nan_to_num(-n * lowest, nan=np.inf)
+
+
+def _meeting(value: FloatArray, slope: FloatArray, other_value: FloatArray, other_slope: FloatArray) -> FloatArray:
+    """Height at which two lines over [0, 1] meet; where they do not, that of the higher one's lower end."""
+    s = np.clip((value - other_value) / (other_slope - slope), 0.0, 1.0)
+    s = np.nan_to_num(s)
+    return np.maximum(value + s * slope, other_value + s * other_slope)
+
+
+def _lowest(
+    left: _Points, right: _Points, at: _Points, excess: FloatArray, slope_both: FloatArray, slope_one: FloatArray
 ) -> FloatArray:
-    """Smallest number of pairs with two hits, for each number without, that ranks no lower than what was observed."""
-    column = n[:, None]
-    if weight is not None:
-        return _linear_threshold(n2, n1, column, n0, weight)
-    # Outcomes rank by the distance at which their bound falls to a little above one half. "A little" is the typical
-    # error of the bound at this level: the ranking then fits the points that will be tested, not the point observed.
-    allowance = -0.25 * ndtri(alpha) / np.sqrt(n)
-    near = (n2 + 0.5 * n1) / n - 0.5 <= allowance
-    reached = np.full(n.shape, np.inf)
-    some = ~near & (n2 < n)
-    reached[some] = distance_to_margin(n2[some] / n[some], n1[some] / (2.0 * n[some]), allowance[some])
+    """Lower bound, along the arcs, of planes given by their value and slopes at the points `at`.
 
-    threshold = np.where(n0 == 0.0, column, np.inf)  # if all pairs were hit twice, nothing else ranks as high
-    hit = 1.0 - n0 / column
-    reached, level, start, whole = (np.broadcast_to(a[:, None], n0.shape) for a in (reached, allowance, n1 / n, n))
-    todo = some[:, None] & (hit > 0.0)
-    # A share of exactly one hides the edge of the slab; leave one part in 1e15 to the pairs with one hit.
-    least = np.where(hit == 1.0, 1e-15, 0.0)
-    single = most_single_hits(hit[todo], reached[todo], level[todo], least[todo], start[todo])
-    threshold[todo] = whole[todo] * (hit[todo] - single)
-    # Below the allowance there is no such distance; there the number of hits ranks, below all others.
-    threshold[near] = _linear_threshold(n2[near], n1[near], column[near], n0[near], 0.5)
-    return threshold
+    Along an arc each probability is at least an exponential in the arc's parameter, and a plane with slopes of at
+    least 0 is then a convex function of the parameter: it lies above its tangents at both ends.
+    """
+    a, b, ratio = _ends(left, right)
+    weights = slope_both, 0.5 * slope_one
+    begin, end, rise, last_rise = excess.copy(), excess.copy(), np.zeros_like(excess), np.zeros_like(excess)
+    for i, weight in enumerate(weights):
+        begin += weight * (a[:, i] - at.probabilities[:, i])
+        end += weight * (b[:, i] - at.probabilities[:, i])
+        rise += weight * a[:, i] * ratio[:, i]
+        last_rise += weight * b[:, i] * ratio[:, i]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inner = _meeting(begin, rise, end - last_rise, last_rise)
+    return np.where(rise >= 0.0, begin, np.where(last_rise <= 0.0, end, inner))
 
 
-def _linear_threshold(n2: FloatArray, n1: FloatArray, n: FloatArray, n0: FloatArray, weight: float) -> FloatArray:
-    observed = (n2 + weight * n1)[:, None]
-    return (observed - weight * (n - n0)) / (1.0 - weight)
+def _least_favourable(
+    points: _Points,
+    corner: tuple[IndexArray, FloatArray, FloatArray],
+    rows: IndexArray,
+    radius: PairRadius,
+    plane: PairPlane,
+) -> FloatArray:
+    """Probabilities, shape (2, n_rows), whose certificate holds on all arcs of a row and at its corner."""
+    one_sided = np.maximum(points.probabilities[:, 1] / 2.0, 0.0)
+    one_sided = np.minimum(one_sided, (1.0 - points.probabilities[:, 0]) / 2.0)
+    both = points.probabilities[:, 0]
+    # Start from the smallest certificate among some of the points.
+    first = np.flatnonzero(np.diff(points.row, prepend=-1))
+    position = np.arange(points.row.size) - first[points.row]
+    total = np.bincount(points.row)
+    some = (position % 4 == 0) | (position == total[points.row] - 1)
+    value = np.full(points.row.size, np.inf)
+    value[some] = radius(both[some], one_sided[some], rows[points.row[some]])
+    worst = np.lexsort([value, points.row])[first]
+    limit = np.stack([both[worst], one_sided[worst]])
+    reached = value[worst]
+    bad = np.zeros(total.size, dtype=bool)
+    bad[points.row[~points.good]] = True
+    limit[:, bad] = 0.0
+    active = np.flatnonzero(~bad & (reached > 0.0))
+    limit[:, reached <= 0.0] = 0.0
+    corner_row, corner_both, corner_one = corner
+    for step in range(12):
+        if not active.size:
+            break
+        part = points.take(np.isin(points.row, active))
+        one_of_part = np.minimum(part.probabilities[:, 1], 1.0 - part.probabilities[:, 0]) / 2.0
+        excess, slope_both, slope_one = plane(part.probabilities[:, 0], one_of_part, reached[part.row], rows[part.row])
+        pair = np.flatnonzero(part.row[1:] == part.row[:-1])
+        left, right = part.take(pair), part.take(pair + 1)
+        lowest = np.maximum(
+            _lowest(left, right, left, excess[pair], slope_both[pair], slope_one[pair]),
+            _lowest(left, right, right, excess[pair + 1], slope_both[pair + 1], slope_one[pair + 1]),
+        )
+        least = np.full(total.size, np.inf)
+        np.minimum.at(least, left.row, lowest)
+        here = np.isin(corner_row, active)
+        if here.any():
+            at = corner_row[here]
+            value, _, _ = plane(corner_both[here], corner_one[here] / 2.0, reached[at], rows[at])
+            least[at] = np.minimum(least[at], value)
+        active = active[least[active] < 0.0]
+        if not active.size:
+            break
+        # What is missing is taken off the probability of two hits, with a little more for the bend.
+        steep = plane(limit[0, active], limit[1, active], reached[active], rows[active])[1]
+        short = 1.02 * 2.0 ** max(step - 3, 0) * least[active] / steep
+        short = np.minimum(short, -1e-15)
+        limit[0, active] = np.maximum(limit[0, active] + short, 0.0)
+        reached[active] = radius(limit[0, active], limit[1, active], rows[active])
+        given_up = reached[active] <= 0.0
+        limit[:, active[given_up]] = 0.0
+        active = active[~given_up]
+    limit[:, active] = 0.0
+    return limit
