@@ -30,7 +30,8 @@ from sklearn.frozen import FrozenEstimator
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from smoothcert import DirectionalCertifier, FirstOrderCertifier, SmoothedClassifier, _journal, _smoothed
+from smoothcert import DirectionalCertifier, FirstOrderCertifier, SmoothedClassifier
+from smoothcert._journal import Journal, RunDescription
 
 CERTIFIERS = {"first order": FirstOrderCertifier, "directional": DirectionalCertifier}
 
@@ -86,23 +87,22 @@ class Clock:
 
 def journal_cost(model, X, repeats):
     """Seconds of each run, of those the ones in the journal, and the median, least and largest share."""
-    clock, journal = Clock(), _journal.Journal
-    kept = {name: getattr(journal, name) for name in ("__init__", "__enter__", "__exit__", "add", "entry", "spans")}
-    describe = _smoothed.describe_run
+    clock = Clock()
+    watched = [(Journal, name) for name in ("__init__", "__enter__", "__exit__", "add", "entry", "spans")]
+    watched += [(RunDescription, name) for name in ("identity", "facts")]
+    kept = [getattr(owner, name) for owner, name in watched]
     whole, inside = [], []
     with tempfile.TemporaryDirectory() as directory:
         try:
-            for name, function in kept.items():
-                setattr(journal, name, clock.watched(function))
-            _smoothed.describe_run = clock.watched(describe)
+            for (owner, name), function in zip(watched, kept, strict=True):
+                setattr(owner, name, clock.watched(function))
             for repeat in range(repeats):
                 clock.spent = 0.0
                 whole.append(seconds(model.certify, X, journal=Path(directory) / f"{repeat}.sqlite"))
                 inside.append(clock.spent)
         finally:
-            for name, function in kept.items():
-                setattr(journal, name, function)
-            _smoothed.describe_run = describe
+            for (owner, name), function in zip(watched, kept, strict=True):
+                setattr(owner, name, function)
     shares = np.divide(inside, whole)
     return np.median(whole), np.median(inside), np.median(shares), shares.min(), shares.max()
 

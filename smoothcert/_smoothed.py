@@ -171,7 +171,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self._check_params()
         _refuse_mappings(X)
         bytes_given = isinstance(X, np.ndarray) and X.dtype == np.uint8
-        X, y = validate_data(self, X, y, **_ACCEPTED)
+        X, y = validate_data(self, _without_torch(X), y, **_ACCEPTED)
         if bytes_given:
             _warn_of_pixels(float(np.max(X)), float(self.sigma))
         check_classification_targets(y)
@@ -340,7 +340,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         _refuse_mappings(X)
         if len(self._input_shape) > 1:  # of images scikit-learn would compare the first axis only
             self._check_shape(np.shape(X))
-        X = validate_data(self, X, reset=False, **_ACCEPTED)
+        X = validate_data(self, _without_torch(X), reset=False, **_ACCEPTED)
         self._check_shape(X.shape)
         return X
 
@@ -391,6 +391,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = False
         tags.classifier_tags.multi_class = True
         return tags
+
+
+def _without_torch(X: Any) -> Any:
+    """Return a tensor as an array: scikit-learn would take it, but in float64 whatever its type."""
+    return np.asarray(X) if hasattr(X, "__torch_function__") else X
 
 
 def _refuse_mappings(X: Any) -> None:

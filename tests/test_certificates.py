@@ -76,7 +76,7 @@ def test_refuses_files_that_are_not_its_own(tmp_path):
     with pytest.raises(ValueError, match=r"written by Certificates\.save"):
         Certificates.load(tmp_path / "other.npz")
     np.savez(tmp_path / "future.npz", about=np.array('{"format": 99, "provenance": {"version": "9.9"}}'))
-    with pytest.raises(ValueError, match=r"format 1, got 99.*9\.9"):
+    with pytest.raises(ValueError, match=r"format 2, got 99.*9\.9"):
         Certificates.load(tmp_path / "future.npz")
     with pytest.raises(FileNotFoundError):
         Certificates.load(tmp_path / "missing.npz")
@@ -151,7 +151,7 @@ def test_can_be_read():
     assert "&lt;b&gt;" in shown
     # Limits from above are shown rounded up.
     limits = {"p": np.full(3, 0.765432), "p_rival": np.full(3, 0.765432), "grad_norm": np.full(3, 0.765432)}
-    shown = dataclasses.replace(certificates, limits=limits)._repr_html_()
+    shown = dataclasses.replace(certificates, limits=limits, upper_limits={"p_rival", "grad_norm"})._repr_html_()
     assert shown.count("<td>0.7654</td>") == 3
     assert shown.count("<td>0.7655</td>") == 6
 

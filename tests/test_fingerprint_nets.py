@@ -184,7 +184,7 @@ def through_joblib(module, tmp_path):
     return joblib.load(tmp_path / "module.joblib")
 
 
-@pytest.mark.parametrize("change", [None, *CHANGES], ids=str)
+@pytest.mark.parametrize("change", [None, *CHANGES], ids=lambda change: getattr(change, "__name__", "unchanged"))
 def test_copies_are_equal(change, tmp_path):
     module = make()
     if change is not None:

@@ -282,7 +282,7 @@ def test_a_refused_journal_is_left_as_it_is(tmp_path):
     path = tmp_path / "run.sqlite"
     smoothed().certify(INPUTS[:2], journal=path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="differs"):
+    with pytest.raises(ValueError, match="different run"):
         smoothed(sigma=1.0).certify(INPUTS[:2], journal=path)
     assert path.read_bytes() == before
 

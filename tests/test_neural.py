@@ -358,8 +358,8 @@ def test_compiled_nets_train_with_the_same_noise_and_certify_alike():
 
 
 def test_no_two_blocks_of_an_input_share_their_noise():
-    from smoothcert._models._skorch import _number
     from smoothcert._noise import Seed
+    from smoothcert._noise._torch import _number
 
     def beginning(number):
         return torch.empty(20).normal_(generator=torch.Generator().manual_seed(number))
@@ -377,8 +377,8 @@ def test_no_two_blocks_of_an_input_share_their_noise():
 
 
 def test_seeds_of_torch_look_random():
-    from smoothcert._models._skorch import _number
     from smoothcert._noise import Seed
+    from smoothcert._noise._torch import _number
 
     bits = np.array([[_number(Seed(1, 3, 9, block)) >> bit & 1 for bit in range(32)] for block in range(20_000)])
     # Each bit, and each pair of bits, is balanced; five and a half standard deviations, 528 tests, 1e-5 of false alarm.

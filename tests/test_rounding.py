@@ -50,7 +50,13 @@ def test_everything_printed_promises_no_more(radii):
     limits = {"p": np.linspace(0.51234567, 0.98765432, len(radii)), "grad_norm": np.linspace(0.1, 0.3, len(radii)) / 3}
     counts = {"hits": np.arange(len(radii)), "norm_sq": np.full(len(radii), 0.01)}
     certificates = Certificates(
-        np.zeros(len(radii), int), radii, np.zeros(len(radii), bool), limits, counts, {"sigma": 0.7}
+        np.zeros(len(radii), int),
+        radii,
+        np.zeros(len(radii), bool),
+        limits,
+        counts,
+        {"sigma": 0.7},
+        upper_limits=frozenset({"grad_norm"}),
     )
     shown = re.findall(r"^  \d+: 0  radius (\S+)$", repr(certificates), re.M)
     assert len(shown) == min(len(radii), 5)

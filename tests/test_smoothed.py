@@ -327,7 +327,7 @@ TWO = make_classification(n_samples=40, random_state=0)
         ({"certifier": DipoleCertifier(n_samples=11)}, ValueError, "n_samples must be even"),
         ({"n_votes": 0}, ValueError, "n_votes must be an integer of at least 1, got 0"),
         ({"n_augment": -1}, ValueError, "n_augment must be an integer of at least 0, got -1"),
-        ({"batch_size": 0}, ValueError, "batch_size must be an integer of at least 1, got 0"),
+        ({"batch_size": 0}, ValueError, "batch_size must be None or an integer of at least 1, got 0"),
         ({"augmentation": "always"}, ValueError, "augmentation must be .* got 'always'"),
         ({"random_state": "seed"}, ValueError, "random_state must be None, a non-negative integer"),
         ({"random_state": -1}, ValueError, "random_state must be None, a non-negative integer"),

@@ -76,8 +76,13 @@ def test_scorers_work_in_a_grid_search():
 
 def test_several_scores_need_one_certification(monkeypatch):
     calls = []
-    original = SmoothedClassifier.certify
-    monkeypatch.setattr(SmoothedClassifier, "certify", lambda self, X: calls.append(1) or original(self, X))
+    original = SmoothedClassifier._certify
+
+    def counted(self, *arguments, **settings):
+        calls.append(1)
+        return original(self, *arguments, **settings)
+
+    monkeypatch.setattr(SmoothedClassifier, "_certify", counted)
     X, y = load_iris(return_X_y=True)
     make_certified_scorer([0.0, 0.1, 0.2])(model().fit(X, y), X[:5], y[:5])
     assert len(calls) == 1
