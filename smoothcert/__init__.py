@@ -16,6 +16,19 @@ from .certifiers import (
     SecondOrderDipoleCertifier,
 )
 
+# Files and messages name public classes by where users find them, so that modules can move.
+for _public in (
+    Certificates,
+    DipoleCertifier,
+    DirectionalCertifier,
+    FirstOrderCertifier,
+    SecondOrderCertifier,
+    SecondOrderDipoleCertifier,
+    SmoothedClassifier,
+):
+    _public.__module__ = __name__
+del _public
+
 __all__ = [
     "Certificates",
     "DipoleCertifier",

@@ -1,7 +1,7 @@
 """scikit-learn's own checks, over several bases and every certifier."""
 
-import certifiers_under_test as under_test
 import pytest
+from helpers import certifiers_under_test as under_test
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline

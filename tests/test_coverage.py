@@ -6,9 +6,9 @@ Were the error rate exactly alpha, a case would fail by accident with probabilit
 passes today passes tomorrow.
 """
 
-import certifiers_under_test as under_test
 import numpy as np
 import pytest
+from helpers import certifiers_under_test as under_test
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr

@@ -5,10 +5,9 @@ import runpy
 import sys
 from pathlib import Path
 
-import local_data
 import numpy as np
-import published_logs
 import pytest
+from helpers import local_data, published_logs
 
 FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(FOLDER.glob("plot_*.py"))

@@ -100,9 +100,8 @@ def _plain_parameter(value: Any) -> Any:
 
 
 def certifier_name(certifier: type) -> str:
-    """Return the public name of a certifier: modules of this package may move, its public names stay."""
-    module = certifier.__module__
-    return f"{'smoothcert' if module.startswith('smoothcert.') else module}.{certifier.__qualname__}"
+    """Return the name by which a certifier is found again."""
+    return f"{certifier.__module__}.{certifier.__qualname__}"
 
 
 def find_certifier(name: str, params: Mapping[str, Any]) -> BaseCertifier:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,37 +13,35 @@ from ..tallies import AnyTally, Tally
 
 
 def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
-    """Named arrays in the layout of an npz file, whose checksums notice a damaged bit."""
+    """Return named arrays in the layout of an npz file, whose checksums notice a damaged bit."""
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]
     return file.getvalue()
 
 
 def unpack(payload: bytes) -> dict[str, NDArray[Any]]:
-    """What `pack` packed."""
+    """Return the named arrays in bytes that `pack` made."""
     with np.load(io.BytesIO(payload), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
 
 def pack_tally(tally: Tally) -> bytes:
-    """The numbers of a tally, field by field. What is no number, a plan say, is not stored: an empty tally has it."""
-    numbers = {f.name: getattr(tally, f.name) for f in fields(tally) if _is_number(getattr(tally, f.name))}
-    return pack({name: np.asarray(value) for name, value in numbers.items()})
+    """Return the evidence of a tally as bytes. What does not add, a plan for example, is not stored: an empty tally has
+    it."""
+    return pack({name: np.asarray(getattr(tally, name)) for name in _stored_fields(tally)})
 
 
 def unpack_tally(payload: bytes, like: AnyTally) -> AnyTally:
-    """A tally of the kind of another, with the numbers stored."""
+    """Return a tally like another, with the evidence stored."""
     stored = unpack(payload)
-    wanted = {f.name for f in fields(like) if _is_number(getattr(like, f.name))}
-    if set(stored) != wanted:
+    wanted = _stored_fields(like)
+    if set(stored) != set(wanted):
         raise ValueError(
             f"The stored evidence must have the fields {sorted(wanted)} of {type(like).__name__}, "
             f"got {sorted(stored)}. It belongs to another certifier, or to another version of it."
         )
-    return replace(like, **{name: value if value.ndim else value.item() for name, value in stored.items()})
+    return replace(like, **stored)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, bool | int | float | np.generic) or (
-        isinstance(value, np.ndarray) and not value.dtype.hasobject
-    )
+def _stored_fields(tally: Tally) -> list[str]:
+    return [name for name in tally.additive if getattr(tally, name) is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,39 +19,60 @@ AnyTally = TypeVar("AnyTally", bound="Tally")
 
 @dataclass(eq=False)
 class RowArrays:
-    """Arrays with one entry for each input along their leading axis, and settings that all inputs share."""
+    """Arrays with one entry for each input along their leading axis, and settings that all inputs share.
+
+    A subclass is a dataclass that declares how each of its fields is kept: nothing is guessed from types.
+    """
+
+    per_row: ClassVar[tuple[str, ...]] = ()
+    """Fields with one entry for each input; they may be None."""
+
+    shared: ClassVar[tuple[str, ...]] = ()
+    """Fields that are the same for all inputs."""
 
     def __len__(self) -> int:
         raise NotImplementedError
 
     def __getitem__(self: AnyRows, rows: Any) -> AnyRows:
         index = np.atleast_1d(np.arange(len(self))[rows])
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{name: value[index] for name, value in values.items() if _by_row(value)})
+        return replace(self, **{name: value[index] for name, value in self._rows().items()})
+
+    def _rows(self) -> dict[str, Any]:
+        """Return the fields with one entry for each input, those that are None left out."""
+        _check_declared(type(self))  # type: ignore[arg-type]
+        values = {name: getattr(self, name) for name in self.per_row}
+        return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def concatenate(cls: type[AnyRows], parts: Sequence[AnyRows]) -> AnyRows:
-        """The inputs of all parts, one after the other."""
+        """Return the inputs of all parts, one after the other."""
         if not parts:
             raise ValueError("There must be at least one tally or plan to concatenate, got none.")
         joined: dict[str, Any] = {}
-        for f in fields(parts[0]):
-            values = [getattr(part, f.name) for part in parts]
-            if _by_row(values[0]):
-                join = type(values[0]).concatenate if isinstance(values[0], RowArrays) else np.concatenate
-                joined[f.name] = join(values)
+        for name, value in parts[0]._rows().items():
+            join = type(value).concatenate if isinstance(value, RowArrays) else np.concatenate
+            joined[name] = join([getattr(part, name) for part in parts])
         return replace(parts[0], **joined)
 
 
-def _by_row(value: Any) -> bool:
-    return isinstance(value, RowArrays) or (isinstance(value, np.ndarray) and value.ndim > 0)
+@cache
+def _check_declared(kind: type[RowArrays]) -> None:
+    """Refuse a class that does not say of each field how it is kept."""
+    declared = [*kind.per_row, *kind.shared]
+    for field in fields(kind):
+        if declared.count(field.name) != 1:
+            raise TypeError(
+                f"{kind.__name__} must declare how its field {field.name!r} is kept, in per_row (one entry for each "
+                f"input) or in shared (the same for all inputs), got it {declared.count(field.name)} times."
+            )
 
 
 @dataclass(eq=False)
 class Tally(RowArrays):
     """What all tallies share: merging, field by field."""
 
-    _additive: ClassVar[tuple[str, ...]] = ()
+    additive: ClassVar[tuple[str, ...]] = ()
+    """Fields that add when two tallies of the same inputs are merged."""
 
     @property
     def needs_noise(self) -> bool:
@@ -70,7 +92,7 @@ class Tally(RowArrays):
         return {"kind": type(self).__name__, "rows": len(self)}
 
     def merge(self: AnyTally, other: AnyTally) -> AnyTally:
-        """Evidence of both, as a new tally. Counts add exactly, sums in float64."""
+        """Return the evidence of both as a new tally. Counts add exactly, sums in float64."""
         mine = self._merge_key(other)
         theirs = other._merge_key(self) if isinstance(other, Tally) else {"kind": type(other).__name__}
         for what, value in mine.items():
@@ -79,7 +101,7 @@ class Tally(RowArrays):
                     f"Tallies to merge must have the same {what}, got {value} and {theirs.get(what)}. "
                     "Merge evidence about the same inputs, classes and features only."
                 )
-        kept = [name for name in self._additive if getattr(self, name) is not None]
+        kept = [name for name in self.additive if getattr(self, name) is not None]
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in kept})
 
 

@@ -53,6 +53,19 @@ class DirectionalPlan(RowArrays):
         The cells of `smoothcert.bounds`' directional certificate, and the radius they were made for.
     """
 
+    shared: ClassVar = ("edges",)
+    per_row: ClassVar = (
+        "direction",
+        "measured",
+        "guesses",
+        "multipliers",
+        "tilts",
+        "slopes",
+        "across",
+        "borders",
+        "radius",
+    )
+
     edges: tuple[float, ...]
     direction: FloatArray
     measured: NDArray[np.bool_]
@@ -139,7 +152,18 @@ class DirectionalTally(Tally):
     (array([[178, 338, 165,   0]]), array([[178, 338, 330, 154]]))
     """
 
-    _additive: ClassVar = ("hits", "n", "bin_hits", "bin_trials", "grad_sum", "grad_sq", "grad_error")
+    per_row: ClassVar = (
+        "hits",
+        "n",
+        "bin_hits",
+        "bin_trials",
+        "grad_sum",
+        "grad_sq",
+        "plan",
+        "candidate",
+        "grad_error",
+    )
+    additive: ClassVar = ("hits", "n", "bin_hits", "bin_trials", "grad_sum", "grad_sq", "grad_error")
 
     hits: IntArray
     n: IntArray

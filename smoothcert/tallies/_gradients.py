@@ -48,7 +48,9 @@ class GradientTally(Tally):
     (array([846]), array([0.06]))
     """
 
-    _additive: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "grad_error")
+    per_row: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "candidate", "grad_error")
+    shared: ClassVar = ("centre",)
+    additive: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "grad_error")
 
     hits: IntArray
     n: IntArray

@@ -27,7 +27,8 @@ class InputGradientTally(Tally):
         Class index that counts as a hit in `update`; 1 (or ``True``) if not given.
     """
 
-    _additive: ClassVar = ("hits", "n", "slope_sum")
+    per_row: ClassVar = ("hits", "n", "slope_sum", "candidate")
+    additive: ClassVar = ("hits", "n", "slope_sum")
 
     hits: IntArray
     n: IntArray

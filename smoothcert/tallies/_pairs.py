@@ -42,7 +42,8 @@ class PairTally(Tally):
     array([89926])
     """
 
-    _additive: ClassVar = ("both", "one", "pairs", "one_plus", "grad_sum", "grad_sq", "grad_error")
+    per_row: ClassVar = ("both", "one", "pairs", "one_plus", "grad_sum", "grad_sq", "candidate", "grad_error")
+    additive: ClassVar = ("both", "one", "pairs", "one_plus", "grad_sum", "grad_sq", "grad_error")
 
     both: IntArray
     one: IntArray

@@ -32,7 +32,8 @@ class VoteTally(Tally):
     array([90])
     """
 
-    _additive: ClassVar = ("counts", "n")
+    per_row: ClassVar = ("counts", "n", "candidate")
+    additive: ClassVar = ("counts", "n")
 
     counts: IntArray
     n: IntArray

@@ -1,8 +1,8 @@
 """Radii and bounds against 50 digits: close to the truth and never on its wrong side."""
 
-import mp_reference as reference
 import numpy as np
 import pytest
+from helpers import mp_reference as reference
 
 from smoothcert import bounds
 

@@ -5,10 +5,10 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers.planar import SHAPES, Planar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from planar import SHAPES, Planar
 from scipy import sparse
 from scipy.integrate import quad
 from scipy.optimize import brentq, linprog, minimize_scalar

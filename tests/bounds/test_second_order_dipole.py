@@ -2,9 +2,9 @@
 
 import itertools
 
-import mp_reference as reference
 import numpy as np
 import pytest
+from helpers import mp_reference as reference
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse

@@ -2,9 +2,9 @@
 
 import pickle
 
-import certifiers_under_test as under_test
 import numpy as np
 import pytest
+from helpers import certifiers_under_test as under_test
 from sklearn.base import clone
 
 from smoothcert.certifiers import BaseCertifier, Inference

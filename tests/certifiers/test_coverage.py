@@ -1,8 +1,8 @@
 """The promise itself: radii above the true one are no more frequent than alpha."""
 
-import certifiers_under_test as under_test
 import numpy as np
 import pytest
+from helpers import certifiers_under_test as under_test
 from sklearn.base import clone
 
 from smoothcert import FirstOrderCertifier

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-import certifiers_under_test as under_test
 import numpy as np
 import pytest
-from long_runs import assert_same
-from planar import SHAPES
+from helpers import certifiers_under_test as under_test
+from helpers.long_runs import assert_same
+from helpers.planar import SHAPES
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from long_runs import assert_same
+from helpers.long_runs import assert_same
 from sklearn.frozen import FrozenEstimator
 
 torch = pytest.importorskip("torch")

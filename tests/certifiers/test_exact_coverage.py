@@ -4,9 +4,9 @@ Every certifier and mode whose evidence can be counted is tested on all outcomes
 whose evidence is continuous, by simulation of their worst cases. The worst errors are printed (``pytest -s``).
 """
 
-import coverage_by_enumeration as enumeration
 import numpy as np
 import pytest
+from helpers import coverage_by_enumeration as enumeration
 from scipy import stats
 from scipy.special import ndtr, ndtri
 

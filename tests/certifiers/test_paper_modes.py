@@ -7,9 +7,9 @@ all hits, and every number of samples.
 
 from functools import cache
 
-import mp_reference
 import numpy as np
 import pytest
+from helpers import mp_reference
 from mpmath import mp, mpf
 
 from smoothcert import DipoleCertifier, FirstOrderCertifier, SecondOrderCertifier

@@ -2,8 +2,8 @@
 counts."""
 
 import numpy as np
-import published_logs
 import pytest
+from helpers import published_logs
 
 from smoothcert import DipoleCertifier, FirstOrderCertifier, SecondOrderCertifier
 from smoothcert.tallies import GradientTally, PairTally, VoteTally

@@ -3,11 +3,11 @@
 That radii above the truth are rare enough is tested in ``certifiers/test_exact_coverage.py``.
 """
 
-import coverage_by_enumeration as enumeration
 import mpmath
 import numpy as np
-import published_logs
 import pytest
+from helpers import coverage_by_enumeration as enumeration
+from helpers import published_logs
 from scipy import stats
 from scipy.special import betainc
 

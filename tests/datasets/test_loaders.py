@@ -3,10 +3,10 @@
 import gzip
 import urllib.error
 
-import local_data
 import numpy as np
 import pytest
 import sklearn.datasets
+from helpers import local_data
 
 from smoothcert.datasets import load_cifar10, load_mnist
 

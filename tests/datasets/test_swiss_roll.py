@@ -1,8 +1,8 @@
 """The swiss roll is the published one."""
 
 import numpy as np
-import published_logs
 import pytest
+from helpers import published_logs
 
 from smoothcert.datasets import make_swiss_roll_classes
 

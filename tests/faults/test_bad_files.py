@@ -9,10 +9,10 @@ import tempfile
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import long_runs
 import numpy as np
 import pytest
-from long_runs import INPUTS, assert_same
+from helpers import long_runs
+from helpers.long_runs import INPUTS, assert_same
 
 from smoothcert import read_journal
 from smoothcert._journal._schema import SCHEMA
@@ -175,7 +175,7 @@ def test_read_only_with_what_a_kill_left(left):
 
 FULL = """
 import resource, sys
-import long_runs
+from helpers import long_runs
 from smoothcert._engine import _collect
 from smoothcert._journal import _writer as _journal
 # Many small commits, so that the limit is met.
@@ -196,7 +196,7 @@ except OSError as error:
 def test_full_disk(limit, tmp_path, reference):
     """A file that may not grow: the run stops and says why; with room again it continues."""
     path = tmp_path / "run.sqlite"
-    paths = [str(Path(long_runs.__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    paths = [str(Path(long_runs.__file__).parents[1]), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-W", "ignore", "-c", FULL, str(path), str(limit)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)

@@ -4,9 +4,9 @@ import os
 import signal
 import time
 
-import long_runs
 import pytest
-from long_runs import INPUTS, assert_same
+from helpers import long_runs
+from helpers.long_runs import INPUTS, assert_same
 
 from smoothcert import read_journal
 

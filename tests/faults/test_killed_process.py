@@ -7,16 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import long_runs
 import pytest
-from long_runs import INPUTS, assert_same
+from helpers import long_runs
+from helpers.long_runs import INPUTS, assert_same
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 # One process imports everything once and forks the runs that are to be killed, which begin within milliseconds.
 KILLER = """
 import json, os, random, signal, sys, time
-import long_runs
+from helpers import long_runs
 from smoothcert import read_journal
 from smoothcert._engine import _collect
 from smoothcert._journal import _writer as _journal
@@ -62,7 +62,7 @@ print(json.dumps(story))
 
 @pytest.mark.slow
 def test_twenty_kills(tmp_path):
-    paths = [str(Path(long_runs.__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    paths = [str(Path(long_runs.__file__).parents[1]), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-c", KILLER, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)

@@ -4,10 +4,10 @@ import os
 import signal
 from contextlib import contextmanager, suppress
 
-import long_runs
 import pytest
+from helpers import long_runs
+from helpers.long_runs import INPUTS, assert_same
 from joblib import parallel_config
-from long_runs import INPUTS, assert_same
 
 from smoothcert import read_journal
 from smoothcert._engine import _collect

@@ -5,11 +5,11 @@ from collections import Counter
 from concurrent.futures import BrokenExecutor
 from contextlib import closing, nullcontext
 
-import certifiers_under_test as under_test
-import long_runs
 import pytest
+from helpers import certifiers_under_test as under_test
+from helpers import long_runs
+from helpers.long_runs import INPUTS, assert_same
 from joblib import parallel_config
-from long_runs import INPUTS, assert_same
 from sklearn.base import clone
 
 from smoothcert import read_journal

@@ -9,9 +9,9 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-import long_runs
 import pytest
-from long_runs import INPUTS, assert_same
+from helpers import long_runs
+from helpers.long_runs import INPUTS, assert_same
 
 from smoothcert import read_journal
 
@@ -104,7 +104,7 @@ def test_reading_changes_nothing(journal):
 # the first moments of a run, in which the file is made and its log begun, and over the rest of it.
 HAMMER = """
 import os, random, signal, sys, time
-import long_runs
+from helpers import long_runs
 from smoothcert import read_journal
 from smoothcert._engine import _collect
 from smoothcert._journal import _writer as _journal
@@ -158,7 +158,7 @@ print(runs, views)
 
 @pytest.mark.slow
 def test_hammered_while_runs_are_killed(tmp_path):
-    paths = [str(Path(long_runs.__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    paths = [str(Path(long_runs.__file__).parents[1]), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-c", HAMMER, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

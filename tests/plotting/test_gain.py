@@ -1,8 +1,8 @@
 """What is counted when radii are compared, and what is drawn."""
 
 import numpy as np
-import published_logs
 import pytest
+from helpers import published_logs
 from sklearn.linear_model import LogisticRegression
 
 from smoothcert import Certificates, FirstOrderCertifier, SecondOrderDipoleCertifier, SmoothedClassifier

@@ -1,6 +1,7 @@
 """Evidence adds: in blocks, in any order, by merging; and wrong merges are refused."""
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def samples(seed, n, pairs):
 
 
 def arrays(tally):
-    return {name: getattr(tally, name) for name in tally._additive if getattr(tally, name) is not None}
+    return {name: getattr(tally, name) for name in tally.additive if getattr(tally, name) is not None}
 
 
 @pytest.mark.parametrize("kind", new_tallies())
@@ -175,3 +176,30 @@ def test_bins_are_those_of_a_binary_search(n_edges):
         values = np.append(values, [-1e300, -50.0, 50.0, 1e300])
         found = bins_of(values, tuple(edges.tolist()))
         np.testing.assert_array_equal(found, np.searchsorted(edges, values, side="right"))
+
+
+@dataclass(eq=False)
+class VotesWithEdges(VoteTally):
+    """A tally with one array for all inputs, as long as there are inputs."""
+
+    shared = ("edges",)
+    edges: np.ndarray | None = None
+
+
+@dataclass(eq=False)
+class Undeclared(VoteTally):
+    edges: np.ndarray | None = None
+
+
+def test_fields_are_kept_as_declared_and_not_as_their_types_suggest():
+    edges = np.array([0.0, 1.0, 2.0])
+    tally = VotesWithEdges(np.array([[5, 1], [3, 3], [2, 4]]), 6, edges=edges)
+    np.testing.assert_array_equal(tally[:2].edges, edges)
+    np.testing.assert_array_equal(VotesWithEdges.concatenate([tally[2], tally[0]]).edges, edges)
+    np.testing.assert_array_equal(tally[1].counts, [[3, 3]])
+
+
+def test_fields_must_be_declared():
+    tally = Undeclared(np.array([[5, 1]]), 6, edges=np.zeros(1))
+    with pytest.raises(TypeError, match="Undeclared must declare how its field 'edges' is kept"):
+        tally[0]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-FOLDER = Path(os.environ.get("SMOOTHCERT_REFERENCE", Path(__file__).resolve().parents[2] / "shared" / "reference"))
+FOLDER = Path(os.environ.get("SMOOTHCERT_REFERENCE", Path(__file__).resolve().parents[3] / "shared" / "reference"))
 FEATURES = {"small_mnist": 49, "cifar10": 3072, "swiss_roll": 2}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(os.environ.get("SMOOTHCERT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+FOLDER = Path(os.environ.get("SMOOTHCERT_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
 
 def needs(*names):

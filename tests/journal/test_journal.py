@@ -8,14 +8,14 @@ import subprocess
 import sys
 from functools import partial
 
-import certifiers_under_test as under_test
-import long_runs
 import numpy as np
 import pytest
+from helpers import certifiers_under_test as under_test
+from helpers import long_runs
+from helpers.long_runs import INPUTS, X, Y, assert_same
 from hypothesis import given
 from hypothesis import strategies as st
 from joblib import parallel_config
-from long_runs import INPUTS, X, Y, assert_same
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -28,7 +28,7 @@ from smoothcert._engine._evidence import EvidenceStore, add_span, bundle_spans, 
 from smoothcert._journal._serialisation import pack_tally, unpack_tally
 from smoothcert._journal._writer import Journal
 from smoothcert.certifiers import Pilot
-from smoothcert.tallies import VoteTally
+from smoothcert.tallies import PairTally, VoteTally
 
 
 class StoppedError(Exception):
@@ -133,7 +133,7 @@ def test_tallies_survive_being_stored(certifier):
 
 def test_evidence_of_another_kind_is_refused():
     with pytest.raises(ValueError, match="must have the fields"):
-        unpack_tally(pack_tally(VoteTally([[1, 2]], 3, [0])), VoteTally.empty(1, 2))
+        unpack_tally(pack_tally(VoteTally([[1, 2]], 3)), PairTally.empty(1))
 
 
 # Continuing.
@@ -306,7 +306,7 @@ def test_models_are_recognised_across_processes(tmp_path):
     )
 
     def run(seed, factor=2.0):
-        program = code.format(tests=os.path.dirname(__file__), factor=factor)
+        program = code.format(tests=os.path.dirname(os.path.dirname(__file__)), factor=factor)
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         return subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment

@@ -3,11 +3,11 @@
 import io
 import json
 
-import certifiers_under_test as under_test
 import joblib
 import numpy as np
 import pytest
-from long_runs import assert_same
+from helpers import certifiers_under_test as under_test
+from helpers.long_runs import assert_same
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
@@ -32,14 +32,9 @@ def through_skops(estimator):
     data = skops.dumps(estimator)
     types = skops.get_untrusted_types(data=data)
     # What the guide says has to be trusted: our own classes, and what the base itself brings.
-    assert all(is_ours(name) or name.startswith("sklearn.") for name in types), types
+    assert all(name.startswith("smoothcert.") or name.startswith("sklearn.") for name in types), types
     assert "smoothcert._smoothed.SmoothedClassifier" in types
     return skops.loads(data, trusted=types)
-
-
-def is_ours(name):
-    own = name.startswith("smoothcert.certifiers.") and name.endswith("Certifier")
-    return own or name == "smoothcert._smoothed.SmoothedClassifier"
 
 
 @pytest.mark.parametrize("there_and_back", [through_joblib, through_skops])

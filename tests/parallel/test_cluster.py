@@ -3,11 +3,11 @@
 import os
 from collections import Counter
 
-import long_runs
 import pytest
+from helpers import long_runs
+from helpers.long_runs import INPUTS, assert_same
 from joblib import parallel_config, register_parallel_backend
 from joblib._parallel_backends import ThreadingBackend
-from long_runs import INPUTS, assert_same
 from sklearn.naive_bayes import GaussianNB
 
 from smoothcert import read_journal

@@ -25,7 +25,7 @@ X, Y = load_iris(return_X_y=True)
 INPUTS = X[::25]
 N_SAMPLES = 40_000
 # Imported, not run as a script: a class in "__main__" is another class.
-PROGRAM = "import long_runs; long_runs.main()"
+PROGRAM = "from helpers import long_runs; long_runs.main()"
 
 
 class SlowGaussianNB(GaussianNB):
@@ -80,7 +80,7 @@ def assert_same(one, other):
 
 def start(journal, n_jobs=1, pause=0.02, **options):
     """The program, in a process of its own that has just begun to certify."""
-    paths = [str(Path(__file__).parent), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    paths = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "LONG_RUN_PAUSE": str(pause)}
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, str(journal), str(n_jobs)],
