@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from smoothcert._noise import block_rows
+from smoothcert._noise import block_size
 from smoothcert.tallies import DirectionalPlan, DirectionalTally, GradientTally, PairTally
 
 N_UPDATES = 40
@@ -120,7 +120,7 @@ def test_terms_that_cancel_do_not_hide_the_error():
 @pytest.mark.parametrize(("d", "least"), [(49, 2e-10), (3072, 1e-8), (150_528, 2e-7)])
 def test_the_margin_is_too_small_to_be_seen(d, least):
     """In the length of the mean vector, for the blocks of noise that are drawn."""
-    rows = block_rows(d)
+    rows = block_size(d)
     tally = GradientTally.empty(1, d)
     noise = np.random.default_rng(0).standard_normal((1, rows, d), dtype=np.float32)
     tally.update(noise, noise[:, :, 0] < 0.0)
