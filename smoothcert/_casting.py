@@ -50,7 +50,7 @@ def length_lost(given: FloatArray, cast: FloatArray, sigma: float) -> FloatArray
     n_features = rows.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
         moved = np.linalg.norm(rounded - rows, axis=1)  # the difference of two such close numbers is exact
-        length = moved + _ROUNDOFF * np.linalg.norm(rows, axis=1) + np.sqrt(n_features) * 2.0**-148
+        length: FloatArray = moved + _ROUNDOFF * np.linalg.norm(rows, axis=1) + np.sqrt(n_features) * 2.0**-148
         # Sums of squares and roots in float64; this is more than all their roundings.
         length *= 1.0 + 4.0 * (n_features + 8.0) * np.finfo(np.float64).eps
         # An adversary's input must not overflow either; no radius is larger than 100 sigma.

@@ -155,5 +155,6 @@ class NeuralVoter:
 
     def output(self, rows: torch.Tensor) -> torch.Tensor:
         """Return what the net says about rows. To be called within ``evaluation_mode()``."""
-        output = self.net.infer(rows)
-        return output[0] if isinstance(output, tuple) else output
+        given = self.net.infer(rows)
+        output: torch.Tensor = given[0] if isinstance(given, tuple) else given
+        return output

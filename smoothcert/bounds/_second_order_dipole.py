@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from .._numerics import density, round_down, round_up
-from .._validation import FloatArray, apply_flat, broadcast, check_grad_norm, check_probability, check_radius
+from .._validation import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    apply_flat,
+    broadcast,
+    check_grad_norm,
+    check_probability,
+    check_radius,
+)
 from ._dipole import (
     check_pair_probabilities,
     dipole_lower_bound,
@@ -176,12 +185,12 @@ def _total(both: FloatArray, one_sided: FloatArray) -> FloatArray:
     return np.where(one_sided == 0.0, both, np.nextafter(np.minimum(total, 1.0), 0.0))
 
 
-def _gradient_matters(both: FloatArray, one_sided: FloatArray, grad_norm: FloatArray) -> NDArray[np.bool_]:
+def _gradient_matters(both: FloatArray, one_sided: FloatArray, grad_norm: FloatArray) -> BoolArray:
     """Only the one-sided part carries gradient: at most that of a half-space of its mass."""
     return (np.minimum(one_sided, both) > _NEGLIGIBLE) & (grad_norm < density(ndtri(one_sided)) * (1.0 - 1e-12))
 
 
-def _chunks(todo: NDArray[np.bool_]) -> Iterator[NDArray[np.intp]]:
+def _chunks(todo: BoolArray) -> Iterator[IndexArray]:
     (where,) = todo.nonzero()
     for start in range(0, where.size, _CHUNK):
         yield where[start : start + _CHUNK]

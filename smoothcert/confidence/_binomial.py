@@ -66,7 +66,8 @@ def binomial_upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
     array([0.0667, 0.2247, 1.    ])
     """
     k, n, alpha = _checked(k, n, alpha)
-    return np.minimum(np.nextafter(1.0 - binomial_lower(n - k, n, alpha), 2.0), 1.0)[()]
+    upper: FloatArray = np.minimum(np.nextafter(1.0 - binomial_lower(n - k, n, alpha), 2.0), 1.0)[()]
+    return upper
 
 
 def _lower_of_distinct(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
@@ -120,7 +121,7 @@ def _distance_of_large(k: FloatArray, n: FloatArray, alpha: FloatArray) -> Float
         slope = (second_z - start_z) / (second - start)
         third = second + (z - second_z) / slope
         miss = z + ndtri(betainc(k, n - k + 1.0, np.clip(third, 0.0, 1.0)))
-        distance = (1.0 - third) - (miss + _STEP_MARGIN * np.abs(miss)) / slope
+        distance: FloatArray = (1.0 - third) - (miss + _STEP_MARGIN * np.abs(miss)) / slope
         trusted = (n - k > 30.0) & (np.abs(miss) < 3e-8) & np.isfinite(distance)
     rest = ~trusted
     distance[rest] = _beta_quantile((n - k + 1.0)[rest], k[rest], alpha[rest], upper=True)
@@ -143,7 +144,8 @@ def _beta_quantile(a: FloatArray, b: FloatArray, alpha: FloatArray, upper: bool)
         zero = np.zeros(np.count_nonzero(wrong))
 
         def margin(t: FloatArray, a: FloatArray, b: FloatArray, alpha: FloatArray) -> FloatArray:
-            return alpha - tail(a, b, sign * t)
+            left: FloatArray = alpha - tail(a, b, sign * t)
+            return left
 
         ends = (zero - 1.0, zero) if upper else (zero, zero + 1.0)
         near = sign * x[wrong]

@@ -28,14 +28,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from .._validation import FloatArray, broadcast, check_counts, check_level
+from .._validation import BoolArray, FloatArray, IndexArray, broadcast, check_counts, check_level
 from ..bounds import dipole_radius
 from ..bounds._dipole import dipole_plane
 from ._binomial import binomial_lower, binomial_upper
-from ._ranked_outcomes import TAIL_SHARE, IndexArray, RankedOutcomes
+from ._ranked_outcomes import TAIL_SHARE, RankedOutcomes
 
 NUISANCE_SHARE = 0.02
 """Share of the error probability spent on the interval for the pairs without hit."""
@@ -145,11 +145,11 @@ class _Points(NamedTuple):
     angle: FloatArray  # one: (1 - both) sin^2, none: (1 - both) cos^2
     root: FloatArray  # of 1 - both
     slope: FloatArray  # of the normal quantile of the probability of R in the root
-    good: NDArray[np.bool_]
+    good: BoolArray
     probabilities: FloatArray  # (n_points, 3): both, one, none
 
-    def take(self, index: NDArray) -> _Points:
-        return _Points(*(a[index] for a in self))
+    def take(self, index: BoolArray | IndexArray) -> _Points:
+        return _Points._make(a[index] for a in self)
 
     def merge(self, other: _Points) -> _Points:
         merged = _Points(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
@@ -247,7 +247,7 @@ class _Curve:
     def _at_none(self, none: FloatArray, row: IndexArray, guess: FloatArray) -> _Points:
         """Points of the curve with given probabilities of no hit."""
         zero = np.zeros_like(none)
-        slope = -2.0 * np.sqrt(self.n[row])
+        slope: FloatArray = -2.0 * np.sqrt(self.n[row])
         _, slope, good, p = self._solve(zero + 1.0, zero, none, row, guess, slope)
         angle = np.arctan2(np.sqrt(p[:, 1]), np.sqrt(p[:, 2]))
         return _Points(row, angle, np.sqrt(p[:, 1] + p[:, 2]), slope, good, p)
@@ -268,7 +268,7 @@ class _Curve:
         row: IndexArray,
         guess: FloatArray,
         slope: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], FloatArray]:
+    ) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
         """Find points ``one = x^2 one, none = start + x^2 none`` at which `R` has nearly its level, and not more.
 
         The normal quantile of the probability is nearly linear in `x`, so the secant method in a bracket takes two or
@@ -325,7 +325,8 @@ def _lagrange(part: FloatArray) -> FloatArray:
 def _length(points: _Points, n: FloatArray) -> FloatArray:
     """Root of the approximate rise of ``log P(R)`` along the arcs between neighbours."""
     step = np.diff(np.sqrt(points.probabilities), axis=0)
-    return np.sqrt(0.5 * n[1:] * np.sum(np.square(step), axis=1))
+    length: FloatArray = np.sqrt(0.5 * n[1:] * np.sum(np.square(step), axis=1))
+    return length
 
 
 def _ends(left: _Points, right: _Points) -> tuple[FloatArray, FloatArray, FloatArray]:
