@@ -22,7 +22,10 @@ import numpy as np
 from ._validation import FloatArray
 
 _ROUNDOFF = 2.0**-24
+"""Unit roundoff of float32, whose significands have 24 bits: the `u` of the proof above."""
+
 _LARGEST = float(np.finfo(np.float32).max)
+"""Numbers beyond this become infinite in float32."""
 
 _SMALL = 1e-3
 """Largest length in units of sigma that a cast may take: radii of interest are some tenths of sigma and more, so what

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas
 
 FORMAT = 2
-"""Version of the file format."""
+"""Version of the file format; raised when files written before can no longer be read."""
 
 
 @dataclass(frozen=True, eq=False)

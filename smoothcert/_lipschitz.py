@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from ._validation import FloatArray, IndexArray
 
 _EPS = float(np.finfo(np.float64).eps)
+"""Twice the largest relative error of one operation in float64."""
 
 _ROUNDINGS = 4.0
 """More than there are in an entry times a factor that is itself a rounded quotient or root."""

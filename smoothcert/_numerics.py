@@ -20,7 +20,10 @@ rounding of every intermediate step and still leaves the results right to ten di
 """
 
 _TINY = float(np.finfo(np.float64).tiny)
+"""Smallest normal number: the tolerance of a root at zero, where a relative one would never be met."""
+
 _INV_SQRT_2PI = 0.3989422804014326779399460599343819
+"""``1 / sqrt(2 pi)``, with more digits than a double holds."""
 
 LARGEST_GRADIENT = _INV_SQRT_2PI
 """No function with values in [0, 1] has a mean of ``Z f`` that is longer: the density of the noise at 0."""

@@ -26,7 +26,7 @@ SCHEMA = 3
 stored but made again; raised when any of these changes."""
 
 APPLICATION = 0x736D6365
-"""Marks an SQLite file as a journal of ours."""
+"""Marks an SQLite file as a journal of ours: the letters "smce" in ASCII."""
 
 LAYOUT = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",

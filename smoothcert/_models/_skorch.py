@@ -21,8 +21,9 @@ from ._base import BaseModel, TrainingSettings
 from ._nets import cast_for_nets, unfrozen
 
 _SOFTNESS = 0.5
-"""Margins are divided by this before the sigmoid whose gradients are averaged: soft enough that many samples have a
-say, hard enough that it is about votes."""
+"""Margins are divided by this before the sigmoid whose gradients are averaged: soft enough that many samples
+contribute, hard enough that the sigmoid is close to a vote. Only the direction depends on it, and certificates hold for
+every direction."""
 
 
 class SkorchModel(BaseModel):

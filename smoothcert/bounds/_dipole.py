@@ -14,12 +14,16 @@ from .._numerics import density, interval_mass, is_short, last_safe_point, round
 from .._validation import FloatArray, apply_flat, broadcast, check_probability, check_radius
 from ._second_order import Slab, short_slab_loss
 
-# Probabilities that were computed as shares may exceed one by a few roundings.
 _SUM_TOLERANCE = 1e-12
+"""Probabilities that were computed as shares may exceed one by a few roundings of 1e-16; whoever mixes up one
+orientation and two exceeds it by far more. What is forgiven is taken off `one_sided`, which certifies less."""
 
 _NEWTON_STEPS = 5
+"""Right digits double with each step, so that five reach the 16 of a double from a start right to half a digit. What
+they give is a guess that is checked: time depends on their number, validity does not."""
 
-_PLANE_ROUNDING = 1e-14  # the terms of a plane's value are of order one and right to a few roundings
+_PLANE_ROUNDING = 1e-14
+"""The terms of a plane's value are of order one and right to a few roundings of 1e-16; this is taken off."""
 
 
 def dipole_lower_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> FloatArray:

@@ -35,12 +35,16 @@ from .._validation import FloatArray, IndexArray
 from ._second_order import worst_slab
 
 NEITHER, BOTH, FAR, NEAR = range(4)
-"""What the worst classifier does with a pair of points."""
+"""What the worst classifier does with a pair of points. Numbers of the entries of the minimum; those that take one
+point come last, so that ``choice >= FAR`` finds them."""
 
 HORIZON = 38.0
-"""Beyond this many standard deviations there is no mass in double precision."""
+"""Beyond this many standard deviations there is no mass in double precision: the tail, 3e-316, is below the smallest
+normal number."""
 
 _MAX_STEPS = 400
+"""Ends the search for multipliers, which is usually over when steps gain no more than rounding. All multipliers give a
+valid bound, so stopping here costs tightness at most."""
 
 
 class PairProblem(NamedTuple):

@@ -34,11 +34,13 @@ from ._dipole import (
 from ._pair_dual import HORIZON, PairProblem, maximise_dual, pair_bound, pair_radius
 from ._second_order import second_order_lower_bound, second_order_radius, second_order_upper_bound
 
-# Rows solved together: enough to hide the interpreter, few enough to stay in the cache.
 _CHUNK = 2048
+"""Rows solved together: enough to hide the interpreter, few enough to stay in the cache. Time depends on
+it, validity does not."""
 
-# Probabilities and distances below this are left to the simpler bounds: their squares would underflow.
 _NEGLIGIBLE = 1e-60
+"""Probabilities and distances below this are left to the simpler bounds, which hold as well. Above it products and
+squares do not underflow: a product of five such numbers is 1e-300, which is still a normal double."""
 
 
 def second_order_dipole_lower_bound(

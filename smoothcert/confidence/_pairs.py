@@ -38,15 +38,30 @@ from ._binomial import binomial_lower, binomial_upper
 from ._ranked_outcomes import TAIL_SHARE, RankedOutcomes
 
 NUISANCE_SHARE = 0.02
-"""Share of the error probability spent on the interval for the pairs without hit."""
+"""Share of the error probability spent on the interval for the pairs without hit.
+
+It is lost to the rest, so it should be small; and it can be, as the interval widens only with the root of the logarithm
+of its inverse. Every share fixed beforehand is valid."""
 
 ARC_ALLOWANCE = 0.02
-"""By how much the logarithm of the probability of `R` may rise along an arc. The level at the ends is lower by that."""
+"""By how much the logarithm of the probability of `R` may rise along an arc. The level at the ends is lower by that,
+two percent, and the number of points falls with its root: 15 to 40 are usual. Every positive value is valid."""
 
-_FEW_NONE = 0.02  # counts; fewer pairs without hit are left to the first corner
-_LEVEL_TOLERANCE = 0.01  # points of the curve are good if they use up the level to this part
+_FEW_NONE = 0.02
+"""Expected pairs without hit at the first point of the curve; fewer are left to the first corner. The corner is valid
+wherever it is, and gives away little as long as this is far below one count."""
+
+_LEVEL_TOLERANCE = 0.01
+"""Points of the curve are good if they use up the level but for this part. One percent of the level is hardly missed,
+and two or three steps of the secant method reach it."""
+
 _COARSE = np.linspace(0.0, 1.0, 7)
+"""Where the curve is solved first, as parts of its range of angles. Polynomials through these points guess the others,
+and every arc that is too long is divided: time depends on their number, validity does not."""
+
 _ROWS_AT_ONCE = 256
+"""Rows of counts solved together: more hide the interpreter better and take more memory. Time depends on
+it, validity does not."""
 
 PairRadius = Callable[[FloatArray, FloatArray, IndexArray], FloatArray]
 PairPlane = Callable[[FloatArray, FloatArray, FloatArray, IndexArray], tuple[FloatArray, FloatArray, FloatArray]]

@@ -16,10 +16,16 @@ from .._validation import BoolArray, FloatArray, IndexArray
 from ..bounds._dipole import distance_to_margin, enough_single_hits, pair_loss
 
 TAIL_SHARE = 1e-3
-"""Part of the error probability spent on numbers of pairs without hit that are too unlikely to be summed."""
+"""Part of the error probability spent on numbers of pairs without hit that are too unlikely to be summed.
+A thousandth is hardly missed, and the range of the sum grows only with the root of the logarithm of its inverse."""
 
-_BLOCK = 0.6  # length of a block, in standard deviations of what is summed
-_CHUNK = 400_000  # summands held at once
+_BLOCK = 0.6
+"""Length of a block, in standard deviations of what is summed. Longer blocks are fewer but overstate more: at this
+length probabilities by 2 to 3% at 50,000 pairs. Every length is valid."""
+
+_CHUNK = 400_000
+"""Summands held at once, in arrays of 3 MB each. Memory and time depend on it, validity does not."""
+
 _ROUNDING = 3e-14
 """Relative rounding of a probability, for each pair: the logarithms in it are sums of terms of the order of `n`, each
 right to a few units in the last place. A thousandth of the level would be lost at 3e10 pairs."""

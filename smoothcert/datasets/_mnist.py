@@ -12,6 +12,7 @@ from ._idx import read_idx
 from ._sources import check_split, data_folder, from_openml, local_files
 
 _SIDE = 28
+"""Height and width of the images as published."""
 
 
 def mean_pool(images: FloatArray, side: int) -> FloatArray:
