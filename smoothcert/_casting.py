@@ -22,7 +22,10 @@ import numpy as np
 from ._validation import FloatArray
 
 _ROUNDOFF = 2.0**-24
+"""Unit roundoff of float32, whose significands have 24 bits: the `u` of the proof above."""
+
 _LARGEST = float(np.finfo(np.float32).max)
+"""Numbers beyond this become infinite in float32."""
 
 _SMALL = 1e-3
 """Largest length in units of sigma that a cast may take: radii of interest are some tenths of sigma and more, so what
@@ -50,7 +53,7 @@ def length_lost(given: FloatArray, cast: FloatArray, sigma: float) -> FloatArray
     n_features = rows.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
         moved = np.linalg.norm(rounded - rows, axis=1)  # the difference of two such close numbers is exact
-        length = moved + _ROUNDOFF * np.linalg.norm(rows, axis=1) + np.sqrt(n_features) * 2.0**-148
+        length: FloatArray = moved + _ROUNDOFF * np.linalg.norm(rows, axis=1) + np.sqrt(n_features) * 2.0**-148
         # Sums of squares and roots in float64; this is more than all their roundings.
         length *= 1.0 + 4.0 * (n_features + 8.0) * np.finfo(np.float64).eps
         # An adversary's input must not overflow either; no radius is larger than 100 sigma.

@@ -17,14 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._casting import shorten
 from ._engine import Evidence
-from ._validation import FloatArray, as_float_array
+from ._validation import BoolArray, FloatArray, as_float_array
 from .certifiers import BaseCertifier
 
 if TYPE_CHECKING:
     import pandas
 
 FORMAT = 2
-"""Version of the file format."""
+"""Version of the file format; raised when files written before can no longer be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Certificates:
 
     prediction: NDArray[Any]
     radius: FloatArray
-    abstained: NDArray[np.bool_]
+    abstained: BoolArray
     limits: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     counts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)

@@ -12,9 +12,10 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from ._validation import FloatArray
+from ._validation import FloatArray, IndexArray
 
 _EPS = float(np.finfo(np.float64).eps)
+"""Twice the largest relative error of one operation in float64."""
 
 _ROUNDINGS = 4.0
 """More than there are in an entry times a factor that is itself a rounded quotient or root."""
@@ -77,7 +78,7 @@ class _Linear:
             self.error = self.error * float(np.max(np.abs(factors))) + _rounding(self.matrix, _ROUNDINGS)
         return self
 
-    def select(self, chosen: FloatArray) -> _Linear:
+    def select(self, chosen: IndexArray) -> _Linear:
         """Some of the outputs."""
         if self.matrix is None:
             self.factors = self.factors[chosen]
@@ -129,7 +130,8 @@ def inverse_deviation(step: Any) -> FloatArray:
     the root of each and one over it are rounded."""
     variance = np.asarray(step.explained_variance_)
     rounded = 0.0 if variance.dtype == np.float64 else 4.0 * float(np.finfo(variance.dtype).eps)
-    return (1.0 + rounded) / np.sqrt(np.maximum(variance, 1e-300, dtype=np.float64))
+    inverse: FloatArray = (1.0 + rounded) / np.sqrt(np.maximum(variance, 1e-300, dtype=np.float64))
+    return inverse
 
 
 def _divided_by_scale(before: _Linear, step: Any) -> _Linear:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ._validation import FloatArray
+from ._validation import BoolArray, FloatArray
 
 SAFETY = 1e-11
 """Relative step by which published numbers are moved to the side that promises less.
@@ -20,7 +20,10 @@ rounding of every intermediate step and still leaves the results right to ten di
 """
 
 _TINY = float(np.finfo(np.float64).tiny)
+"""Smallest normal number: the tolerance of a root at zero, where a relative one would never be met."""
+
 _INV_SQRT_2PI = 0.3989422804014326779399460599343819
+"""``1 / sqrt(2 pi)``, with more digits than a double holds."""
 
 LARGEST_GRADIENT = _INV_SQRT_2PI
 """No function with values in [0, 1] has a mean of ``Z f`` that is longer: the density of the noise at 0."""
@@ -55,7 +58,7 @@ def interval_mass(right: FloatArray, width: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):
         above = left + right > 0.0
     # On the upper side it is the mirror image that keeps its precision.
-    mass = ndtr(np.where(above, -left, right)) - ndtr(np.where(above, -right, left))
+    mass: FloatArray = ndtr(np.where(above, -left, right)) - ndtr(np.where(above, -right, left))
     narrow = is_short(right, width)
     if narrow.any():
         mass = np.asarray(mass)
@@ -65,15 +68,17 @@ def interval_mass(right: FloatArray, width: FloatArray) -> FloatArray:
     return mass
 
 
-def is_short(x: FloatArray, step: FloatArray) -> np.ndarray:
+def is_short(x: FloatArray, step: FloatArray) -> BoolArray:
     """Where the fixed quadrature rule over ``[x - step, x]`` is exact to rounding, and differences are not."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.isfinite(x) & (step * (1.0 + np.abs(x)) < 1.0)
+        short: BoolArray = np.isfinite(x) & (step * (1.0 + np.abs(x)) < 1.0)
+    return short
 
 
 def quantile(mass_below: FloatArray, mass_above: FloatArray) -> FloatArray:
     """Normal quantile from both tail masses, taken from the smaller one, which has the better relative precision."""
-    return np.where(mass_below < mass_above, ndtri(mass_below), -ndtri(mass_above))
+    z: FloatArray = np.where(mass_below < mass_above, ndtri(mass_below), -ndtri(mass_above))
+    return z
 
 
 def probit_difference(high: FloatArray, low: FloatArray) -> FloatArray:

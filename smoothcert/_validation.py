@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[Any]
+FloatArray = NDArray[np.floating[Any]]
 IndexArray = NDArray[np.intp]
+BoolArray = NDArray[np.bool_]
 
 
 def as_float_array(name: str, value: ArrayLike) -> FloatArray:
@@ -129,7 +130,7 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
         raise ValueError(f"{name} must be one of {choices}, got {value!r}. Choose from these.")
 
 
-def _first_bad(array: FloatArray, bad: NDArray[np.bool_]) -> str:
+def _first_bad(array: FloatArray, bad: BoolArray) -> str:
     index = tuple(int(i) for i in np.argwhere(bad)[0])
     where = f" at index {index[0] if len(index) == 1 else index}" if index else ""
     return f"{float(array[index])!r}{where}"

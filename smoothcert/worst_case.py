@@ -10,11 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from ._numerics import density, interval_mass
-from ._validation import FloatArray, as_float_array, check_grad_norm, check_probability, check_radius
+from ._validation import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    as_float_array,
+    check_grad_norm,
+    check_probability,
+    check_radius,
+)
 from .bounds._dipole import check_pair_probabilities
 from .bounds._pair_dual import BOTH, FAR, NEAR, PairProblem, maximise_dual
 from .bounds._second_order import worst_slab
@@ -42,7 +50,7 @@ class IntervalClassifier:
 
     intervals: tuple[tuple[float, float], ...]
 
-    def contains(self, z: ArrayLike) -> NDArray[np.bool_]:
+    def contains(self, z: ArrayLike) -> BoolArray:
         """Whether points of the line belong to the class."""
         z = as_float_array("z", z)
         inside = np.zeros(z.shape, dtype=bool)
@@ -50,7 +58,7 @@ class IntervalClassifier:
             inside |= (low <= z) & (z <= high)
         return inside
 
-    def predict(self, X: ArrayLike, direction: ArrayLike | None = None) -> NDArray[np.intp]:
+    def predict(self, X: ArrayLike, direction: ArrayLike | None = None) -> IndexArray:
         """Votes (1 for the class, 0 for the rest) of the same classifier in any number of dimensions.
 
         Parameters

@@ -214,4 +214,5 @@ def _unit_vectors(given: Any, shape: tuple[int, ...]) -> FloatArray:
             "direction must be a function that returns finite vectors that are not zero, got one of length "
             f"{length[wrong][0]}. Let the certifier look for one where none is known."
         )
-    return flat / length[:, None]
+    unit: FloatArray = flat / length[:, None]
+    return unit

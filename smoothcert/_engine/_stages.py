@@ -137,5 +137,6 @@ def run_stages(
         try:
             request = stages.send(answer)
         except StopIteration as end:
-            return end.value
+            evidence: Evidence = end.value
+            return evidence
         answer = make_plans(request.plan, request.tally) if isinstance(request, Planning) else collect(request)

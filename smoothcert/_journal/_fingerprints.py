@@ -25,7 +25,8 @@ from joblib.hashing import NumpyHasher
 def fingerprint(content: Any) -> str:
     """Return a text that depends on the content of an object alone."""
     try:
-        return _ContentHasher(hash_name="sha256").hash(content)
+        text: str = _ContentHasher(hash_name="sha256").hash(content)
+        return text
     except Exception as error:  # whatever an object's own pickling raises
         raise TypeError(
             f"The estimator must be picklable to be recognised by a journal, got an error: {error}. "

@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._certificates import Certificates, build_certificates
 from .._engine import Evidence, Span, Stage, certifier_stages, count_draws, missing_spans, run_stages
 from .._noise import block_size
+from .._validation import IndexArray
 from ..certifiers import BaseCertifier
 from ..tallies import IntArray, Tally
 from ._run import find_certifier
@@ -45,7 +45,7 @@ class JournalView:
     provenance: Mapping[str, Any]
     samples: IntArray
     samples_per_row: int
-    finished: NDArray[np.intp]
+    finished: IndexArray
     certificates: Certificates | None
 
     @property

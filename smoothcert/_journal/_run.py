@@ -112,7 +112,8 @@ def find_certifier(name: str, params: Mapping[str, Any]) -> BaseCertifier:
         if certifier_name(kind) == name:
             # What a function gave is stored; it is not called again.
             known: dict[str, Any] = {k: _not_called if str(v).startswith(FUNCTION) else v for k, v in params.items()}
-            return kind(**known)
+            certifier: BaseCertifier = kind(**known)
+            return certifier
     raise ValueError(
         f"The certifier {name} of the journal must be loaded to read it, got none. Import its module first."
     )

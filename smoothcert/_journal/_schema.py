@@ -26,7 +26,7 @@ SCHEMA = 4
 stored but made again; raised when any of these changes."""
 
 APPLICATION = 0x736D6365
-"""Marks an SQLite file as a journal of ours."""
+"""Marks an SQLite file as a journal of ours: the letters "smce" in ASCII."""
 
 LAYOUT = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -44,10 +44,10 @@ def check_path(path: Any, name: str = "journal") -> Path:
         labels = "" if shape is None else " Labels are not needed here; scores, in smoothcert.metrics, take them."
         raise TypeError(f"{name} must be the path of a file, got {given}. Give one, such as 'run.sqlite'.{labels}")
     # Resolved, so that one file has one lock, whatever way leads to it.
-    path = Path(os.fsdecode(path)).resolve()
-    if path.is_dir():
-        raise ValueError(f"{name} must be a file, got the directory {str(path)!r}. Add a name, such as 'run.sqlite'.")
-    return path
+    file = Path(os.fsdecode(path)).resolve()
+    if file.is_dir():
+        raise ValueError(f"{name} must be a file, got the directory {str(file)!r}. Add a name, such as 'run.sqlite'.")
+    return file
 
 
 def is_new(file: sqlite3.Connection, path: Path) -> bool:

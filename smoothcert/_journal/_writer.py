@@ -37,9 +37,12 @@ from ._schema import (
 )
 from ._serialisation import pack, pack_tally, unpack_tally
 
-# Seconds between two commits: at least so many, and so many times what the last one took.
 _LEAST_SECONDS = 0.5
+"""Shortest time between two commits: a kill costs about half a second of work, unless commits are slow."""
+
 _TIMES_COST = 100.0
+"""The next commit waits for this many times what the last one took, so that commits take at most one percent of the
+time."""
 
 
 class Journal(EvidenceStore):

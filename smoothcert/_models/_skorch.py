@@ -21,8 +21,9 @@ from ._base import BaseModel, TrainingSettings
 from ._nets import cast_for_nets, unfrozen
 
 _SOFTNESS = 0.5
-"""Margins are divided by this before the sigmoid whose gradients are averaged: soft enough that many samples have a
-say, hard enough that it is about votes."""
+"""Margins are divided by this before the sigmoid whose gradients are averaged: soft enough that many samples
+contribute, hard enough that the sigmoid is close to a vote. Only the direction depends on it, and certificates hold for
+every direction."""
 
 
 class SkorchModel(BaseModel):
@@ -155,5 +156,6 @@ class NeuralVoter:
 
     def output(self, rows: torch.Tensor) -> torch.Tensor:
         """Return what the net says about rows. To be called within ``evaluation_mode()``."""
-        output = self.net.infer(rows)
-        return output[0] if isinstance(output, tuple) else output
+        given = self.net.infer(rows)
+        output: torch.Tensor = given[0] if isinstance(given, tuple) else given
+        return output

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 VOTE, SELECTION, PILOT, ESTIMATION = range(4)
-"""Stages; each has its own noise."""
+"""Stages; each has its own noise. The numbers enter the seeds: seeds draw other noise if they change."""
 
 
 def pilot_stage(number: int) -> int:
@@ -26,7 +26,14 @@ def pilot_stage(number: int) -> int:
 
 
 _BLOCK_NUMBERS = 2**20
+"""Numbers in a block of noise, about: 8 MB in float64.
+
+This and the limits below decide which generator draws which sample, so that seeds draw other noise, and journals need
+another schema, if they change. Validity does not depend on them."""
+
 _MOST_ROWS, _LEAST_ROWS = 2048, 128
+"""Rows of a block. With few features, blocks of more rows would be too coarse as the smallest pieces of work; with very
+many, blocks of fewer rows would be too short for sums and for calls of a classifier to be efficient."""
 
 
 def block_size(n_features: int) -> int:

@@ -13,7 +13,8 @@ from .._validation import FloatArray
 from ._seeds import Seed
 
 _STAGES = 16
-"""Room for the stages of a certifier in the numbering of blocks; today's need at most five."""
+"""Room for the stages of a certifier in the numbering of blocks; today's need at most five. Of the 2^32 numbers, 2^28
+are left for the blocks of each stage. It enters the noise of nets: seeds draw other noise if it changes."""
 
 
 @lru_cache(maxsize=1024)

@@ -19,12 +19,15 @@ from typing import Any
 
 from ._broadcast import sendable
 
-# How often a unit may be lost before the cluster is taken for broken, and seconds until it is sent again, which double
-# with each loss.
 _LOSSES = 6
-_PAUSE = 0.05
+"""How often a unit may be lost and sent again before the cluster is taken for broken. The pauses before it add up to
+three seconds, in which a cluster that lost workers can settle."""
 
-# glibc's names for what its allocator keeps: memory at the end of the heap, and pieces that are not mapped one by one.
+_PAUSE = 0.05
+"""Seconds until a lost unit is sent again the first time; they double with each loss."""
+
+# Numbers, in glibc's malloc.h, of what its allocator keeps: memory at the end of the heap, and pieces that are not
+# mapped one by one.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 

@@ -18,11 +18,13 @@ from ._dask import dask_results
 Task = tuple[int, Callable[..., Any], tuple[Any, ...]]
 """A piece of work: its number of samples, a function, and its arguments."""
 
-# Units submitted at a time, for each worker: it should not wait for the next one.
 _AHEAD = 3
+"""Units submitted at a time, for each worker: one that it works on and two in reserve, so that it does not wait for the
+next one. More would only take memory."""
 
-# Units for each worker in a round, where a backend gives results back in rounds only.
 _ROUND = 4
+"""Units for each worker in a round, where a backend gives results back in rounds only. At the end of a round workers
+wait for the slowest, the less the longer rounds are; progress and journal hear of the results only then."""
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,16 @@ from .._numerics import density, interval_mass, is_short, last_safe_point, round
 from .._validation import FloatArray, apply_flat, broadcast, check_probability, check_radius
 from ._second_order import Slab, short_slab_loss
 
-# Probabilities that were computed as shares may exceed one by a few roundings.
 _SUM_TOLERANCE = 1e-12
+"""Probabilities that were computed as shares may exceed one by a few roundings of 1e-16; whoever mixes up one
+orientation and two exceeds it by far more. What is forgiven is taken off `one_sided`, which certifies less."""
 
 _NEWTON_STEPS = 5
+"""Right digits double with each step, so that five reach the 16 of a double from a start right to half a digit. What
+they give is a guess that is checked: time depends on their number, validity does not."""
 
-_PLANE_ROUNDING = 1e-14  # the terms of a plane's value are of order one and right to a few roundings
+_PLANE_ROUNDING = 1e-14
+"""The terms of a plane's value are of order one and right to a few roundings of 1e-16; this is taken off."""
 
 
 def dipole_lower_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> FloatArray:
@@ -137,17 +141,18 @@ def pair_excess(both: FloatArray, one_sided: FloatArray) -> FloatArray:
 def pair_loss(half_width: FloatArray, edge: FloatArray, r: FloatArray) -> FloatArray:
     """What slab and half-space lose; all three edges go through the numerics at once."""
     left, right, beyond = interval_mass(np.stack([-half_width, half_width, edge]), r)
-    loss = right - left
+    loss: FloatArray = right - left
     short = is_short(half_width, r)
     if short.any():
         width, step = half_width[short], r[short]
         slab = Slab(-width, width, 2.0 * width, np.zeros_like(width))
         loss[short] = short_slab_loss(slab, step)
-    return loss + beyond
+    loss = loss + beyond
+    return loss
 
 
 def _lower_bound(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
-    kept = (both == 1.0).astype(np.float64)
+    kept: FloatArray = (both == 1.0).astype(np.float64)
     todo = both < 1.0
     both, one_sided, r = both[todo], one_sided[todo], r[todo]
     half_width = -ndtri((1.0 - both) / 2.0)
@@ -185,7 +190,7 @@ def distance_to_margin(both: FloatArray, one_sided: FloatArray, margin: FloatArr
     excess = pair_excess(both, one_sided) - margin
     half_width, edge = -ndtri((1.0 - both) / 2.0), ndtri(one_sided)
 
-    def left(r, excess, half_width, edge):
+    def left(r: FloatArray, excess: FloatArray, half_width: FloatArray, edge: FloatArray) -> FloatArray:
         return excess - pair_loss(half_width, edge, r)
 
     # Beyond this distance the slab and the half-space keep less than a quarter each.
@@ -232,7 +237,7 @@ def most_single_hits(
     """Largest share of pairs with one hit, among a share `hit` with any, for which the bound at `r` is still `margin`
     above 1/2; minus infinity where even `least` is too much. The search starts at `start`."""
 
-    def left(single, hit, r, margin):
+    def left(single: FloatArray, hit: FloatArray, r: FloatArray, margin: FloatArray) -> FloatArray:
         both, one_sided = hit - single, single / 2.0
         loss = pair_loss(-ndtri((1.0 - both) / 2.0), ndtri(one_sided), r)
         return pair_excess(both, one_sided) - loss - margin

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from .._numerics import (
@@ -32,16 +31,20 @@ from .._numerics import (
     is_short,
     log1p_minus,
 )
-from .._validation import FloatArray
+from .._validation import FloatArray, IndexArray
 from ._second_order import worst_slab
 
 NEITHER, BOTH, FAR, NEAR = range(4)
-"""What the worst classifier does with a pair of points."""
+"""What the worst classifier does with a pair of points. Numbers of the entries of the minimum; those that take one
+point come last, so that ``choice >= FAR`` finds them."""
 
 HORIZON = 38.0
-"""Beyond this many standard deviations there is no mass in double precision."""
+"""Beyond this many standard deviations there is no mass in double precision: the tail, 3e-316, is below the smallest
+normal number."""
 
 _MAX_STEPS = 400
+"""Ends the search for multipliers, which is usually over when steps gain no more than rounding. All multipliers give a
+valid bound, so stopping here costs tightness at most."""
 
 
 class PairProblem(NamedTuple):
@@ -52,7 +55,7 @@ class PairProblem(NamedTuple):
     grad_norm: FloatArray
     r: FloatArray
 
-    def rows(self, index: NDArray) -> PairProblem:
+    def rows(self, index: IndexArray) -> PairProblem:
         return PairProblem(*(a[index] for a in self))
 
 
@@ -64,7 +67,7 @@ class PairDual(NamedTuple):
     hessian: FloatArray  # (rows, 3, 3)
     slope: FloatArray  # derivative of the whole bound in r, multipliers held
     edges: FloatArray  # (rows, pieces + 1), from 0 to the horizon
-    choice: NDArray[np.intp]  # (rows, pieces)
+    choice: IndexArray  # (rows, pieces)
 
 
 def pair_bound(problem: PairProblem, dual: PairDual, p: FloatArray) -> FloatArray:
@@ -83,7 +86,7 @@ def maximise_dual(
     theta = _starting_multipliers(problem) if multipliers is None else _keep_tilt_positive(multipliers, problem.r)
     dual = evaluate_dual(problem, theta)
     damping = np.full(len(theta), 1e-9)
-    active: NDArray[np.intp] = np.arange(len(theta))
+    active: IndexArray = np.arange(len(theta))
     for _ in range(max_steps):
         step, gain, scale = _newton_step(dual.gradient[active], dual.hessian[active], damping[active])
         rounding = 1e-14 * (1.0 + np.abs(dual.value[active]))
@@ -292,7 +295,7 @@ def _curvature_ratio(z: FloatArray, r: FloatArray) -> FloatArray:
 def _tail_integral(x: FloatArray, r: FloatArray) -> FloatArray:
     """Integral of ``phi(z) E(z)`` from `x` to infinity."""
     x, r = np.broadcast_arrays(x, r)
-    value = (interval_mass(x, r) - r * density(x)) / np.square(r)
+    value: FloatArray = (interval_mass(x, r) - r * density(x)) / np.square(r)
     short = is_short(x, r)
     if np.any(short):
         end, step = x[short][:, None], r[short][:, None]
@@ -301,7 +304,7 @@ def _tail_integral(x: FloatArray, r: FloatArray) -> FloatArray:
     return value
 
 
-def _hessian(z: FloatArray, choice: NDArray[np.intp], phi: FloatArray, r: FloatArray, kappa: FloatArray) -> FloatArray:
+def _hessian(z: FloatArray, choice: IndexArray, phi: FloatArray, r: FloatArray, kappa: FloatArray) -> FloatArray:
     """Second derivatives: each edge moves with the multipliers of the two options it separates."""
     far = np.expm1(r * z - 0.5 * np.square(r)) / r
     near = np.expm1(-r * z - 0.5 * np.square(r)) / r
@@ -321,4 +324,5 @@ def _hessian(z: FloatArray, choice: NDArray[np.intp], phi: FloatArray, r: FloatA
     jump = derivatives[left, :, rows, columns] - derivatives[right, :, rows, columns]
     counts = (left != right) & (z > 0.0) & (z < HORIZON) & np.isfinite(turn)
     weight = np.where(counts, phi / np.maximum(np.where(counts, turn, 1.0), 1e-9), 0.0)
-    return -np.einsum("ne,nei,nej->nij", weight, jump, jump)
+    hessian: FloatArray = -np.einsum("ne,nei,nej->nij", weight, jump, jump)
+    return hessian

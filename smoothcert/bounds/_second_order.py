@@ -161,23 +161,24 @@ def second_order_multiclass_radius(
     if p_rivals.shape[-1] == 0:
         return np.where(np.broadcast_to(p, p_rivals.shape[:-1]) > 0, np.inf, 0.0)[()]
     alone = np.asarray(second_order_radius(p_column[..., 0], grad_column[..., 0]))
-    p_rivals = np.minimum(p_rivals, 1.0 - p_column)
-    meeting = np.zeros(p_rivals.shape)
-    meeting[p_rivals == 0.0] = np.inf  # A class without any mass stays without at every distance.
-    todo = (p_column > p_rivals) & (p_rivals > 0.0)
+    possible: FloatArray = np.minimum(p_rivals, 1.0 - p_column)
+    meeting = np.zeros(possible.shape)
+    meeting[possible == 0.0] = np.inf  # A class without any mass stays without at every distance.
+    todo = (p_column > possible) & (possible > 0.0)
     if np.any(todo):
-        p, p_rival = p_column[todo], p_rivals[todo]
+        p, p_rival = p_column[todo], possible[todo]
         own = worst_slab(p, 1.0 - p, grad_column[todo])
         other = worst_slab(1.0 - p_rival, p_rival, grad_norm_rivals[todo])
 
-        def margin(r, lead, *slabs):
+        def margin(r: FloatArray, lead: FloatArray, *slabs: FloatArray) -> FloatArray:
             return lead - slab_loss(Slab(*slabs[:4]), r) - slab_loss(Slab(*slabs[4:]), r)
 
         # At twice the symmetric slabs' first-order radii the class is below its rival whatever the gradients.
         high = np.abs(ndtri((1.0 - p) / 2.0)) + np.abs(ndtri(p_rival / 2.0)) + 1.0
         root = last_safe_point(margin, np.zeros_like(p), high, p - p_rival, *own, *other)
         meeting[todo] = round_down(root)
-    return np.maximum(alone, meeting.min(axis=-1))[()]
+    radius: FloatArray = np.maximum(alone, meeting.min(axis=-1))[()]
+    return radius
 
 
 def _lower_bound(p: FloatArray, grad_norm: FloatArray, r: FloatArray) -> FloatArray:
@@ -209,7 +210,7 @@ def _radius(p: FloatArray, grad_norm: FloatArray) -> FloatArray:
     todo = (p > 0.5) & (p < 1.0)
     p, grad_norm = p[todo], grad_norm[todo]
 
-    def margin(r, excess, *slab):
+    def margin(r: FloatArray, excess: FloatArray, *slab: FloatArray) -> FloatArray:
         return excess - slab_loss(Slab(*slab), r)
 
     # The root lies between the first-order radii of the half-space and of half the rest; the slack is for rounding.
@@ -232,7 +233,7 @@ def worst_slab(p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> Sla
     share = np.zeros(p.shape)
     todo = (grad_norm < steepest) & (outside > 0.0) & (p > 0.0)
 
-    def margin(share, p, outside, grad_norm):
+    def margin(share: FloatArray, p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> FloatArray:
         lower, upper, width = _edges(p, outside, share)
         with np.errstate(invalid="ignore"):
             near = density(lower) * np.expm1(-width * (lower + 0.5 * width))

@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from .._numerics import density, round_down, round_up
-from .._validation import FloatArray, apply_flat, broadcast, check_grad_norm, check_probability, check_radius
+from .._validation import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    apply_flat,
+    broadcast,
+    check_grad_norm,
+    check_probability,
+    check_radius,
+)
 from ._dipole import (
     check_pair_probabilities,
     dipole_lower_bound,
@@ -25,11 +34,13 @@ from ._dipole import (
 from ._pair_dual import HORIZON, PairProblem, maximise_dual, pair_bound, pair_radius
 from ._second_order import second_order_lower_bound, second_order_radius, second_order_upper_bound
 
-# Rows solved together: enough to hide the interpreter, few enough to stay in the cache.
 _CHUNK = 2048
+"""Rows solved together: enough to hide the interpreter, few enough to stay in the cache. Time depends on
+it, validity does not."""
 
-# Probabilities and distances below this are left to the simpler bounds: their squares would underflow.
 _NEGLIGIBLE = 1e-60
+"""Probabilities and distances below this are left to the simpler bounds, which hold as well. Above it products and
+squares do not underflow: a product of five such numbers is 1e-300, which is still a normal double."""
 
 
 def second_order_dipole_lower_bound(
@@ -176,12 +187,12 @@ def _total(both: FloatArray, one_sided: FloatArray) -> FloatArray:
     return np.where(one_sided == 0.0, both, np.nextafter(np.minimum(total, 1.0), 0.0))
 
 
-def _gradient_matters(both: FloatArray, one_sided: FloatArray, grad_norm: FloatArray) -> NDArray[np.bool_]:
+def _gradient_matters(both: FloatArray, one_sided: FloatArray, grad_norm: FloatArray) -> BoolArray:
     """Only the one-sided part carries gradient: at most that of a half-space of its mass."""
     return (np.minimum(one_sided, both) > _NEGLIGIBLE) & (grad_norm < density(ndtri(one_sided)) * (1.0 - 1e-12))
 
 
-def _chunks(todo: NDArray[np.bool_]) -> Iterator[NDArray[np.intp]]:
+def _chunks(todo: BoolArray) -> Iterator[IndexArray]:
     (where,) = todo.nonzero()
     for start in range(0, where.size, _CHUNK):
         yield where[start : start + _CHUNK]

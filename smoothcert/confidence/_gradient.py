@@ -95,7 +95,8 @@ def _paper(norm_sq: FloatArray, n: FloatArray, n_features: FloatArray, alpha: Fl
         4.0 * np.sqrt(n_features * log_term / pairs),
         4.0 * np.sqrt(2.0) * log_term / pairs,
     )
-    return np.sqrt(np.maximum(norm_sq + error, 0.0))
+    upper: FloatArray = np.sqrt(np.maximum(norm_sq + error, 0.0))
+    return upper
 
 
 def _centred(norm_sq: FloatArray, n: FloatArray, n_features: FloatArray, alpha: FloatArray) -> FloatArray:
@@ -112,4 +113,5 @@ def _centred(norm_sq: FloatArray, n: FloatArray, n_features: FloatArray, alpha: 
         at = np.argmin(bound, axis=1)[:, None]
         best = np.minimum(best, np.take_along_axis(bound, at, axis=1))
         low, high = (np.take_along_axis(log_y, np.clip(at + step, 0, 64), axis=1) for step in (-1, 1))
-    return np.sqrt(np.maximum(best[:, 0], 0.0))
+    upper: FloatArray = np.sqrt(np.maximum(best[:, 0], 0.0))
+    return upper

@@ -28,25 +28,40 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from .._validation import FloatArray, broadcast, check_counts, check_level
+from .._validation import BoolArray, FloatArray, IndexArray, broadcast, check_counts, check_level
 from ..bounds import dipole_radius
 from ..bounds._dipole import dipole_plane
 from ._binomial import binomial_lower, binomial_upper
-from ._ranked_outcomes import TAIL_SHARE, IndexArray, RankedOutcomes
+from ._ranked_outcomes import TAIL_SHARE, RankedOutcomes
 
 NUISANCE_SHARE = 0.02
-"""Share of the error probability spent on the interval for the pairs without hit."""
+"""Share of the error probability spent on the interval for the pairs without hit.
+
+It is lost to the rest, so it should be small; and it can be, as the interval widens only with the root of the logarithm
+of its inverse. Every share fixed beforehand is valid."""
 
 ARC_ALLOWANCE = 0.02
-"""By how much the logarithm of the probability of `R` may rise along an arc. The level at the ends is lower by that."""
+"""By how much the logarithm of the probability of `R` may rise along an arc. The level at the ends is lower by that,
+two percent, and the number of points falls with its root: 15 to 40 are usual. Every positive value is valid."""
 
-_FEW_NONE = 0.02  # counts; fewer pairs without hit are left to the first corner
-_LEVEL_TOLERANCE = 0.01  # points of the curve are good if they use up the level to this part
+_FEW_NONE = 0.02
+"""Expected pairs without hit at the first point of the curve; fewer are left to the first corner. The corner is valid
+wherever it is, and gives away little as long as this is far below one count."""
+
+_LEVEL_TOLERANCE = 0.01
+"""Points of the curve are good if they use up the level but for this part. One percent of the level is hardly missed,
+and two or three steps of the secant method reach it."""
+
 _COARSE = np.linspace(0.0, 1.0, 7)
+"""Where the curve is solved first, as parts of its range of angles. Polynomials through these points guess the others,
+and every arc that is too long is divided: time depends on their number, validity does not."""
+
 _ROWS_AT_ONCE = 256
+"""Rows of counts solved together: more hide the interpreter better and take more memory. Time depends on
+it, validity does not."""
 
 PairRadius = Callable[[FloatArray, FloatArray, IndexArray], FloatArray]
 PairPlane = Callable[[FloatArray, FloatArray, FloatArray, IndexArray], tuple[FloatArray, FloatArray, FloatArray]]
@@ -145,11 +160,11 @@ class _Points(NamedTuple):
     angle: FloatArray  # one: (1 - both) sin^2, none: (1 - both) cos^2
     root: FloatArray  # of 1 - both
     slope: FloatArray  # of the normal quantile of the probability of R in the root
-    good: NDArray[np.bool_]
+    good: BoolArray
     probabilities: FloatArray  # (n_points, 3): both, one, none
 
-    def take(self, index: NDArray) -> _Points:
-        return _Points(*(a[index] for a in self))
+    def take(self, index: BoolArray | IndexArray) -> _Points:
+        return _Points._make(a[index] for a in self)
 
     def merge(self, other: _Points) -> _Points:
         merged = _Points(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
@@ -247,7 +262,7 @@ class _Curve:
     def _at_none(self, none: FloatArray, row: IndexArray, guess: FloatArray) -> _Points:
         """Points of the curve with given probabilities of no hit."""
         zero = np.zeros_like(none)
-        slope = -2.0 * np.sqrt(self.n[row])
+        slope: FloatArray = -2.0 * np.sqrt(self.n[row])
         _, slope, good, p = self._solve(zero + 1.0, zero, none, row, guess, slope)
         angle = np.arctan2(np.sqrt(p[:, 1]), np.sqrt(p[:, 2]))
         return _Points(row, angle, np.sqrt(p[:, 1] + p[:, 2]), slope, good, p)
@@ -268,7 +283,7 @@ class _Curve:
         row: IndexArray,
         guess: FloatArray,
         slope: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], FloatArray]:
+    ) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
         """Find points ``one = x^2 one, none = start + x^2 none`` at which `R` has nearly its level, and not more.
 
         The normal quantile of the probability is nearly linear in `x`, so the secant method in a bracket takes two or
@@ -325,7 +340,8 @@ def _lagrange(part: FloatArray) -> FloatArray:
 def _length(points: _Points, n: FloatArray) -> FloatArray:
     """Root of the approximate rise of ``log P(R)`` along the arcs between neighbours."""
     step = np.diff(np.sqrt(points.probabilities), axis=0)
-    return np.sqrt(0.5 * n[1:] * np.sum(np.square(step), axis=1))
+    length: FloatArray = np.sqrt(0.5 * n[1:] * np.sum(np.square(step), axis=1))
+    return length
 
 
 def _ends(left: _Points, right: _Points) -> tuple[FloatArray, FloatArray, FloatArray]:

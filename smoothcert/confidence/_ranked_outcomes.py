@@ -9,20 +9,23 @@ tangent in the middle of a block bounds the whole block from above (see the theo
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, gammaln, ndtri
 
 from .._numerics import last_safe_point
-from .._validation import FloatArray
+from .._validation import BoolArray, FloatArray, IndexArray
 from ..bounds._dipole import distance_to_margin, enough_single_hits, pair_loss
 
-IndexArray = NDArray[np.intp]
-
 TAIL_SHARE = 1e-3
-"""Part of the error probability spent on numbers of pairs without hit that are too unlikely to be summed."""
+"""Part of the error probability spent on numbers of pairs without hit that are too unlikely to be summed.
+A thousandth is hardly missed, and the range of the sum grows only with the root of the logarithm of its inverse."""
 
-_BLOCK = 0.6  # length of a block, in standard deviations of what is summed
-_CHUNK = 400_000  # summands held at once
+_BLOCK = 0.6
+"""Length of a block, in standard deviations of what is summed. Longer blocks are fewer but overstate more: at this
+length probabilities by 2 to 3% at 50,000 pairs. Every length is valid."""
+
+_CHUNK = 400_000
+"""Summands held at once, in arrays of 3 MB each. Memory and time depend on it, validity does not."""
+
 _ROUNDING = 3e-14
 """Relative rounding of a probability, for each pair: the logarithms in it are sums of terms of the order of `n`, each
 right to a few units in the last place. A thousandth of the level would be lost at 3e10 pairs."""
@@ -116,7 +119,8 @@ class RankedOutcomes:
         """How far the number of pairs without hit strays from its mean, but for `TAIL_SHARE` (Bernstein)."""
         log_tail = np.log(2.0 / (TAIL_SHARE * self.alpha[rows]))
         variance = self.n[rows] * none * np.maximum(1.0 - none, 0.0)
-        return np.sqrt(2.0 * variance * log_tail) + 2.0 / 3.0 * log_tail
+        reach: FloatArray = np.sqrt(2.0 * variance * log_tail) + 2.0 / 3.0 * log_tail
+        return reach
 
     def probability(
         self, both: FloatArray, one: FloatArray, none: FloatArray, rows: IndexArray
@@ -176,7 +180,8 @@ class RankedOutcomes:
         tail = np.where(certain, 1.0, betainc(threshold, single + 1.0, share))
         half = self.half[rows][:, None]
         if not np.any(half):
-            return np.sum(np.where(inside, np.exp(log_weight) * tail, 0.0), axis=1)
+            total: FloatArray = np.sum(np.where(inside, np.exp(log_weight) * tail, 0.0), axis=1)
+            return total
         with np.errstate(all="ignore"):
             # Weight of the next number of pairs without hit, over the weight of this one.
             rise = np.log((n - n0) / (n0 + 1.0)) + (log_none - log_hit)
@@ -194,7 +199,8 @@ class RankedOutcomes:
             bend = square * (half * (half + 1.0) / 6.0 + square / 2880.0)
             tangent = log_tail - self.lift[at] * fewer + bend
             block = log_weight + log_length + np.fmin(tangent, steps)
-            return np.sum(np.where(inside, np.exp(block), 0.0), axis=1)
+            total = np.sum(np.where(inside, np.exp(block), 0.0), axis=1)
+            return total
 
 
 class _Edge:
@@ -224,7 +230,7 @@ class _Edge:
         )
         self.most_none = self._most_none(some)
 
-    def _most_none(self, some: NDArray[np.bool_]) -> FloatArray:
+    def _most_none(self, some: BoolArray) -> FloatArray:
         most = np.where(self.linear, self.n - (self.both + self.weight * self.one), 0.0)
         if some.any():
             margin, reached = self.allowance[some], self.reached[some]

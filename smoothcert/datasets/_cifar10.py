@@ -12,6 +12,7 @@ from .._validation import FloatArray
 from ._sources import check_split, data_folder, from_openml, local_files
 
 _SHAPE = (3, 32, 32)
+"""Channels, height and width of the images as published."""
 
 
 def load_cifar10(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _UNSIGNED_BYTE = 8
+"""The number of this type in the format."""
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:

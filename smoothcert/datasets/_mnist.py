@@ -12,13 +12,15 @@ from ._idx import read_idx
 from ._sources import check_split, data_folder, from_openml, local_files
 
 _SIDE = 28
+"""Height and width of the images as published."""
 
 
 def mean_pool(images: FloatArray, side: int) -> FloatArray:
     """Average images of shape (..., height, width) over equal blocks, down to `side` x `side`."""
     height, width = images.shape[-2] // side, images.shape[-1] // side
     blocks = images.reshape(*images.shape[:-2], side, height, side, width)
-    return blocks.mean(axis=(-3, -1), dtype=images.dtype)
+    pooled: FloatArray = blocks.mean(axis=(-3, -1), dtype=images.dtype)
+    return pooled
 
 
 def load_mnist(

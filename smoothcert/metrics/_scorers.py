@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._certificates import Certificates
 from .._pipelines import certify_to_choose
 from ._scores import abstention_rate, average_certified_radius, certified_accuracy_score
 
-_NAMED = {
+_NAMED: dict[str, Callable[[Any, Certificates], float]] = {
     "average_radius": average_certified_radius,
     "certified_share": lambda y_true, certificates: 1.0 - abstention_rate(certificates),
 }

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._certificates import Certificates
-from .._validation import FloatArray, check_interval
+from .._validation import BoolArray, FloatArray, check_interval
 
 
 def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radius: float = 0.0) -> float:
@@ -99,7 +99,7 @@ def abstention_rate(certificates: Certificates) -> float:
     return float(np.mean(_checked(certificates).abstained))
 
 
-def _certified_right(y_true: Any, certificates: Certificates) -> NDArray[np.bool_]:
+def _certified_right(y_true: Any, certificates: Certificates) -> BoolArray:
     _checked(certificates)
     labels = np.asarray(y_true)
     if labels.shape != (len(certificates),):
@@ -112,7 +112,8 @@ def _certified_right(y_true: Any, certificates: Certificates) -> NDArray[np.bool
             f"y_true must hold labels like the predicted ones, got {labels[0]!r} where predictions look like "
             f"{certificates.prediction[0]!r}. Text and numbers never agree: give the labels used in fit."
         )
-    return ~certificates.abstained & (certificates.prediction == labels)
+    right: BoolArray = ~certificates.abstained & (certificates.prediction == labels)
+    return right
 
 
 def _is_text(labels: NDArray[Any]) -> bool:

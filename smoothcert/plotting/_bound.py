@@ -17,6 +17,7 @@ from ..tallies import GradientTally, VoteTally
 from ._common import Display
 
 TICKS = (1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999)
+"""Round probabilities, closer together towards 0 and 1, where an axis of normal quantiles is stretched."""
 
 
 def gradient_range(p: float, n_points: int = 101) -> FloatArray:

@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._certificates import Certificates
 from .._pipelines import certify
-from .._validation import FloatArray, as_float_array
+from .._validation import BoolArray, FloatArray, IndexArray, as_float_array
 from ..certifiers import BaseCertifier
 from ._common import Display, baseline_for, certify_with
 
 COLOURS = ("#2471a3", "#c0392b", "#1e8449", "#b9770e", "#7d3c98", "#117a65", "#566573", "#a04000", "#2e4053", "#6c3483")
 
 
-def spread_out(X: FloatArray, n: int, candidates: NDArray[np.intp], start: int | None = None) -> NDArray[np.intp]:
+def spread_out(X: FloatArray, n: int, candidates: IndexArray, start: int | None = None) -> IndexArray:
     """Indices of up to `n` of the candidate rows, each as far as possible from those before it."""
     if len(candidates) == 0 or n <= 0:
         return np.array([], dtype=np.intp)
@@ -253,7 +253,7 @@ class CertifiedRegionDisplay(Display):
         ax.set_aspect("equal")
         return self
 
-    def _chosen(self, rings: Any, right: NDArray[np.bool_], increase: FloatArray) -> NDArray[np.intp]:
+    def _chosen(self, rings: Any, right: BoolArray, increase: FloatArray) -> IndexArray:
         certified = np.flatnonzero(right)
         if rings is None:
             return certified
@@ -263,7 +263,8 @@ class CertifiedRegionDisplay(Display):
         wanted = np.atleast_1d(np.asarray(rings))
         if wanted.dtype.kind not in "iu" or wanted.min(initial=0) < 0 or wanted.max(initial=0) >= len(self.X):
             raise ValueError(f"rings must be a number or indices from 0 to {len(self.X) - 1}, got {rings!r}.")
-        return wanted[right[wanted]].astype(np.intp)
+        chosen: IndexArray = wanted[right[wanted]].astype(np.intp)
+        return chosen
 
 
 def _lighter(colour: Any, share: float) -> FloatArray:

@@ -19,7 +19,8 @@ from ..tallies import Tally
 from ._simulation import sample_tally
 
 FALSE_ALARM = 1e-4
-"""Probability that a certifier whose error rate is exactly `alpha` fails one coverage check."""
+"""Probability that a certifier whose error rate is exactly `alpha` fails one coverage check. There is one for each
+situation and dimension, so that a correct certifier seldom fails any; a smaller number would let larger errors pass."""
 
 
 @dataclass(frozen=True)
