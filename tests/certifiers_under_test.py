@@ -18,7 +18,7 @@ from smoothcert.tallies import DirectionalPlan, DirectionalTally, GradientTally,
 
 # Values of the parameters that choose a mode. Those of a certifier not listed here are left at their defaults.
 MODES = {
-    "multiclass": [False, True],
+    "against": ["rivals", "half"],
     "gradient_bound": ["centred", "paper"],
     "inference": ["joint", "split", "paper"],
 }

@@ -20,6 +20,9 @@ from sklearn.base import BaseEstimator
 from .._validation import FloatArray, check_level
 from ..tallies import IntArray, Tally
 
+AGAINST = ("rivals", "half")
+"""What a class can be compared with: every other class, or one half of the votes."""
+
 
 @dataclass(frozen=True)
 class Inference:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ._binomial import binomial_lower, binomial_upper
 from ._gradient import gradient_norm_upper
 from ._pairs import joint_pair_limits
+from ._rival import rival_limits
 from ._stratified import StratifiedLimit, stratified_lower
 from ._stratified_gradient import stratified_gradient_upper
 
@@ -17,6 +18,7 @@ __all__ = [
     "binomial_upper",
     "gradient_norm_upper",
     "joint_pair_limits",
+    "rival_limits",
     "stratified_gradient_upper",
     "stratified_lower",
 ]

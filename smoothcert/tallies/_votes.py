@@ -21,7 +21,7 @@ class VoteTally(Tally):
     counts : array-like of int, shape (n_rows, n_classes) or (n_rows,)
         Votes for each class; or, one-dimensional, for the candidate class alone.
     n : array-like of int, shape (n_rows,) or a number
-        Samples drawn. May exceed the sum of the counts: a model may fail to vote.
+        Samples drawn. May exceed the sum of the counts: a model may fail to vote, and classes may be left out.
     candidate : array-like of int, shape (n_rows,), optional
         Column of the class to be certified. It must come from other samples than those counted here.
 
@@ -82,10 +82,13 @@ class VoteTally(Tally):
 
     @property
     def rivals(self) -> IntArray:
-        """Votes for the strongest other class, shape (n_rows,)."""
+        """Votes for the strongest other class, shape (n_rows,).
+
+        Votes that are in no column may all be for one class, so together they count as one.
+        """
         others = self.counts.copy()
-        np.put_along_axis(others, self._candidate()[:, None], -1, axis=1)
-        return np.maximum(others.max(axis=1), 0)
+        np.put_along_axis(others, self._candidate()[:, None], 0, axis=1)
+        return np.maximum(others.max(axis=1), self.n - self.counts.sum(axis=1))
 
     def _candidate(self) -> IntArray:
         if self.candidate is None:
