@@ -109,8 +109,8 @@ class SecondOrderCertifier(BaseCertifier):
             return {"p": p, "grad_norm": _cap(grad_norm, p, published=self.gradient_bound == "paper")}
         if self.against == "half" or self.gradient_bound == "paper":
             raise ValueError(
-                f"The tally must hold one class for against={self.against!r} and gradient_bound={self.gradient_bound!r}, "
-                "got several. Set against='rivals' and gradient_bound='centred'."
+                f"The tally must hold one class for against={self.against!r} with gradient_bound="
+                f"{self.gradient_bound!r}, got several. Set against='rivals' and gradient_bound='centred'."
             )
         if tally.candidate is None:
             raise ValueError(

@@ -11,9 +11,11 @@ from ._pairs import joint_pair_limits
 from ._rival import rival_limits
 from ._stratified import StratifiedLimit, stratified_lower
 from ._stratified_gradient import stratified_gradient_upper
+from ._stratified_rival import StratifiedRivalLimit, stratified_rival_lower
 
 __all__ = [
     "StratifiedLimit",
+    "StratifiedRivalLimit",
     "binomial_lower",
     "binomial_upper",
     "gradient_norm_upper",
@@ -21,4 +23,5 @@ __all__ = [
     "rival_limits",
     "stratified_gradient_upper",
     "stratified_lower",
+    "stratified_rival_lower",
 ]
