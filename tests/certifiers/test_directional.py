@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 from smoothcert import DirectionalCertifier, FirstOrderCertifier, SmoothedClassifier, read_journal
-from smoothcert.tallies import DirectionalTally, VoteTally
+from smoothcert.tallies import DirectionalTally, RivalTally, VoteTally
 
 ALPHA = 0.05
 FALSE_ALARM = 1e-4
@@ -68,6 +68,8 @@ class AlwaysMeasures(DirectionalCertifier):
 
     def _plan_along(self, tally):
         plan = super()._plan_along(tally)
+        if isinstance(tally, RivalTally):
+            return under_test.forced(plan, tally, self)
         return replace(plan, measured=np.ones(len(plan), dtype=bool), radius=np.maximum(plan.radius, 0.02))
 
 

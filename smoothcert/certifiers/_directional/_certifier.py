@@ -29,6 +29,7 @@ from ...tallies import (
 from ...tallies._rivals import most_rivals
 from .._base import AGAINST, BaseCertifier, Pilot, check_int
 from ._plan import gradient_across_upper, plan_from_pilot
+from ._rival_direction import turned_directions
 from ._rival_plan import MOST_MEASURED, Levels, plan_against_rivals, rank_rivals
 from ._rivals import distance_to_rivals
 
@@ -146,7 +147,7 @@ class DirectionalCertifier(BaseCertifier):
         return _BIN_SPREAD * ndtri(np.linspace(outermost, 1.0 - outermost, self.n_bins - 1))
 
     def pilots(self, gradients: bool) -> tuple[Pilot, ...]:
-        """A look for the direction, and a look along it."""
+        """A look for the direction, and one along it; against rivals one more in between, to turn it."""
         share = int(self.pilot * self.n_samples)
         if callable(self.direction):
             # The direction is given; which rivals to measure along it is still to be seen.
@@ -168,7 +169,13 @@ class DirectionalCertifier(BaseCertifier):
         else:
             few = share // 2
             first = Pilot(few, self._score, self._direction_of_score)
-        return first, Pilot(share - few, self._along, self._plan_along, needed=_is_measured)
+        rest = share - few
+        return (
+            first,
+            Pilot(rest, self._along, self._plan_along, needed=_is_measured_against_half),
+            Pilot(rest // 2, self._along, self._turn, needed=_is_measured_against_rivals),
+            Pilot(rest - rest // 2, self._along, self._plan_along, needed=_is_measured_against_rivals),
+        )
 
     def _compares_rivals(self, n_classes: int) -> bool:
         """Whether several rivals are compared; a single one is all that the class leaves."""
@@ -238,6 +245,12 @@ class DirectionalCertifier(BaseCertifier):
         rivals = np.where(measured[:, None], self._ranked(tally.counts, tally.candidate, tally.n_features), -1)
         return RivalPlan.towards(tally.plan.edges, tally.plan.direction, rivals, N_CELLS)
 
+    def _turn(self, tally: RivalTally) -> RivalPlan:
+        """The plan with directions turned to where the runner-up is likely to overtake, and rivals ranked again."""
+        contested = tally.plan.measured & (tally.hits < tally.n)
+        votes, own = tally.counts, tally.candidate
+        return cast(RivalPlan, self._towards(turned_directions(tally), contested, votes, own))
+
     @property
     def _levels(self) -> Levels:
         return Levels(self.alpha, (1.0 - GRADIENT_SHARE) * self.alpha, GRADIENT_SHARE * self.alpha)
@@ -298,13 +311,17 @@ class DirectionalCertifier(BaseCertifier):
         return limits["distance"]
 
 
-def _is_measured(plan: DirectionalPlan | RivalPlan) -> bool:
-    return bool(np.all(plan.measured))
-
-
 def _is_against_rivals(plan: DirectionalPlan | RivalPlan) -> bool:
     return isinstance(plan, RivalPlan)
 
 
 def _is_against_half(plan: DirectionalPlan | RivalPlan) -> bool:
     return isinstance(plan, DirectionalPlan)
+
+
+def _is_measured_against_rivals(plan: DirectionalPlan | RivalPlan) -> bool:
+    return _is_against_rivals(plan) and bool(np.all(plan.measured))
+
+
+def _is_measured_against_half(plan: DirectionalPlan | RivalPlan) -> bool:
+    return _is_against_half(plan) and bool(np.all(plan.measured))
