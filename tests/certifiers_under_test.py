@@ -74,6 +74,8 @@ def sample_tally(certifier, classify, n_classes, n_samples, n_rows, n_features, 
     plan = None
     n_pilots = n_rows if n_pilots is None else n_pilots
     for pilot in certifier.pilots(gradients=False):
+        if pilot.needed is not None and not any(pilot.needed(plan[row]) for row in range(n_pilots)):
+            continue
         tally = pilot.new_tally(n_pilots, n_features, n_classes, np.full(n_pilots, candidate), plan)
         if callable(pilot.observes):
             given = pilot.observes(np.zeros((n_pilots, n_features)), np.full(n_pilots, candidate))

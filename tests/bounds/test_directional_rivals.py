@@ -32,8 +32,6 @@ def test_never_above_the_truth(name, turn):
     assert certified > 0.97 * first
 
 
-
-
 @pytest.mark.parametrize("name", CLASSES)
 def test_reaches_most_of_the_way_along_a_good_direction(name):
     certified, first, truth = radii(name, 0.0)
@@ -64,5 +62,5 @@ def test_against_all_that_is_left_it_is_the_certificate_against_one_half():
 
 
 def test_refuses_shares_that_do_not_fit():
-    with pytest.raises(ValueError, match="sum to at most 1 in every bin, got 1.2"):
+    with pytest.raises(ValueError, match="sum to at most 1 in every bin"):
         directional_rival_radius([0.7, 0.5], [0.5, 0.1], [0.0], 0.1)

@@ -40,12 +40,8 @@ def outcomes_of(trials):
 
 def probabilities(hits, rival_hits, trials, shares):
     rest = trials - hits - rival_hits
-    each = [
-        stats.multinomial.pmf(
-            np.stack([hits[:, b], rival_hits[:, b], rest[:, b]], axis=1), trials[b], [*shares[:, b], 1 - shares[:, b].sum()]
-        )
-        for b in range(len(trials))
-    ]
+    votes, whole = np.stack([hits, rival_hits, rest], axis=1), np.vstack([shares, 1.0 - shares.sum(axis=0)])
+    each = [stats.multinomial.pmf(votes[..., b], trials[b], whole[:, b]) for b in range(len(trials))]
     return np.prod(each, axis=0)
 
 
