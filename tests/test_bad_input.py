@@ -121,6 +121,13 @@ VALID = {
         "across": 0.4,
     },
     bounds.directional_radius: {"shares": [0.9, 0.7], "edges": [0.0], "grad_norm": 0.1, "n_vertices": 24},
+    bounds.directional_rival_radius: {
+        "shares": [0.7, 0.5],
+        "rival_shares": [0.1, 0.2],
+        "edges": [0.0],
+        "grad_norm": 0.1,
+        "n_vertices": 24,
+    },
     confidence.stratified_lower: {
         "hits": [40, 30],
         "trials": [50, 50],

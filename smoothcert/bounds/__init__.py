@@ -8,7 +8,7 @@ are float64. Lower bounds and radii are rounded down, upper bounds up, so that n
 from __future__ import annotations
 
 from ._dipole import dipole_lower_bound, dipole_radius, dipole_upper_bound
-from ._directional._bound import directional_lower_bound, directional_radius
+from ._directional._bound import directional_lower_bound, directional_radius, directional_rival_radius
 from ._first_order import first_order_lower_bound, first_order_radius, first_order_upper_bound
 from ._second_order import (
     second_order_lower_bound,
@@ -28,6 +28,7 @@ __all__ = [
     "dipole_upper_bound",
     "directional_lower_bound",
     "directional_radius",
+    "directional_rival_radius",
     "first_order_lower_bound",
     "first_order_radius",
     "first_order_upper_bound",

@@ -21,6 +21,9 @@ from .._parameters import Rule, check_parameters, integer
 from .._validation import FloatArray, check_level
 from ..tallies import IntArray, Tally
 
+AGAINST = ("rivals", "half")
+"""What a class can be compared with: every other class, or one half of the votes."""
+
 
 @dataclass(frozen=True)
 class Inference:

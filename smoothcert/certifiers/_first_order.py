@@ -7,17 +7,18 @@ from typing import Any
 
 from .._validation import FloatArray, check_choice
 from ..bounds import first_order_radius
-from ..confidence import binomial_lower, binomial_upper
+from ..confidence import binomial_lower, rival_limits
 from ..tallies import IntArray, VoteTally
-from ._base import BaseCertifier
+from ._base import AGAINST, BaseCertifier
 
 
 class FirstOrderCertifier(BaseCertifier):
-    """Certificate from the share of votes for the class (Cohen et al. 2019).
+    """Certificate from the share of votes for the class, against its strongest rival (Cohen et al. 2019).
 
-    All of `alpha` goes to the lower limit of that share. With ``multiclass=True`` half of it does, and half to the
-    upper limit of the strongest rival's share. That needs no factor for the number of classes: the true runner-up is
-    one fixed class, and its own limit is at most the limit from the largest rival count.
+    All of `alpha` goes to one joint limit for the shares of the class and of the rival with the most votes. That needs
+    no factor for the number of classes: the true runner-up is one fixed class, and its own limit is at least the one
+    from the largest rival count. With ``against="half"``, or if there are only two classes, all of `alpha` goes to the
+    lower limit of the share of the class.
 
     Parameters
     ----------
@@ -27,10 +28,10 @@ class FirstOrderCertifier(BaseCertifier):
         Noisy copies that choose the candidate class.
     alpha : float, default=0.001
         Probability that the certificate of an input is wrong.
-    multiclass : bool, default=False
-        Compare the class with its strongest rival instead of with one half. Certifies inputs with less than half of
-        the votes; costs a little where there are only two classes in play. Votes that the tally does not list count
-        as one rival.
+    against : {"rivals", "half"}, default="rivals"
+        What the class is compared with: every other class, or one half of the votes. Against rivals inputs with less
+        than half of the votes can be certified too. Votes that the tally does not list count as one rival; a tally
+        that lists one or two classes is certified against one half.
 
     References
     ----------
@@ -48,19 +49,14 @@ class FirstOrderCertifier(BaseCertifier):
     tally_type = VoteTally
 
     def __init__(
-        self, n_samples: int = 100_000, n_selection: int = 100, alpha: float = 0.001, multiclass: bool = False
+        self, n_samples: int = 100_000, n_selection: int = 100, alpha: float = 0.001, against: str = "rivals"
     ) -> None:
         super().__init__(n_samples, n_selection, alpha)
-        self.multiclass = multiclass
-
-    @property
-    def against(self) -> str:  # type: ignore[override]
-        """What the radius speaks about."""
-        return "rivals" if self.multiclass else "half"
+        self.against = against
 
     def check_params(self) -> None:
         super().check_params()
-        check_choice("multiclass", self.multiclass, (True, False))
+        check_choice("against", self.against, AGAINST)
 
     def new_tally(
         self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None
@@ -68,12 +64,10 @@ class FirstOrderCertifier(BaseCertifier):
         return VoteTally.empty(n_rows, n_classes, candidate)
 
     def infer(self, tally: VoteTally) -> dict[str, FloatArray]:
-        if not self.multiclass:
+        if self.against == "half" or tally.counts.shape[1] <= 2:
             return {"p": binomial_lower(tally.hits, tally.n, self.alpha)}
-        return {
-            "p": binomial_lower(tally.hits, tally.n, self.alpha / 2),
-            "p_rival": binomial_upper(tally.rivals, tally.n, self.alpha / 2),
-        }
+        p, p_rival = rival_limits(tally.hits, tally.rivals, tally.n, self.alpha)
+        return {"p": p, "p_rival": p_rival}
 
     def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:
         return first_order_radius(limits["p"], limits.get("p_rival"))

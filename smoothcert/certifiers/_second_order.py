@@ -13,7 +13,7 @@ from .._validation import FloatArray, check_choice
 from ..bounds import second_order_multiclass_radius, second_order_radius
 from ..confidence import binomial_lower, binomial_upper, gradient_norm_upper
 from ..tallies import GradientTally, IntArray
-from ._base import BaseCertifier
+from ._base import AGAINST, BaseCertifier
 
 GRADIENT_SHARE = 0.2
 """Share of `alpha` for the limit of the gradient norm.
@@ -29,9 +29,9 @@ class SecondOrderCertifier(BaseCertifier):
     """Certificate from the share of votes and the gradient norm (Levine et al. 2021, Theorem 1).
 
     A fifth of `alpha` goes to the upper limit of the gradient norm, the rest to the lower limit of the share of
-    votes. With ``multiclass=True`` the class gets half of `alpha` and its rival the other half, each divided in the
-    same way. All rivals are tested at that level without a factor for their number, because the one that overtakes
-    first is one fixed class. With ``gradient_bound="paper"`` probability and gradient get equal parts, as published.
+    votes. Against rivals the class gets half of `alpha` and its rival the other half, each divided in the same way. All
+    rivals are tested at that level without a factor for their number, because the one that overtakes first is one fixed
+    class. With ``gradient_bound="paper"`` probability and gradient get equal parts, as published.
 
     Parameters
     ----------
@@ -44,9 +44,10 @@ class SecondOrderCertifier(BaseCertifier):
     gradient_bound : {"centred", "paper"}, default="centred"
         Which limit of the gradient norm, see `smoothcert.confidence.gradient_norm_upper`. The centred one helps from
         1e5 samples on, Theorem 2 of the paper from 1e7.
-    multiclass : bool, default=False
-        Compare the class with every rival, each with its own gradient, instead of with one half. Votes that the tally
-        does not list count as one more rival, the last one in the limits, with an unknown gradient.
+    against : {"rivals", "half"}, default="rivals"
+        What the class is compared with: every other class, each with its own gradient, or one half of the votes. Votes
+        that the tally does not list count as one more rival, the last one in the limits, with an unknown gradient. With
+        two classes, for tallies of one class and with ``gradient_bound="paper"`` it is always one half.
 
     References
     ----------
@@ -70,21 +71,16 @@ class SecondOrderCertifier(BaseCertifier):
         n_selection: int = 100,
         alpha: float = 0.001,
         gradient_bound: str = "centred",
-        multiclass: bool = False,
+        against: str = "rivals",
     ) -> None:
         super().__init__(n_samples, n_selection, alpha)
         self.gradient_bound = gradient_bound
-        self.multiclass = multiclass
-
-    @property
-    def against(self) -> str:  # type: ignore[override]
-        """What the radius speaks about."""
-        return "rivals" if self.multiclass else "half"
+        self.against = against
 
     def check_params(self) -> None:
         super().check_params()
         check_choice("gradient_bound", self.gradient_bound, ("centred", "paper"))
-        check_choice("multiclass", self.multiclass, (True, False))
+        check_choice("against", self.against, AGAINST)
 
     @property
     def _centre(self) -> float:
@@ -93,7 +89,8 @@ class SecondOrderCertifier(BaseCertifier):
     def new_tally(
         self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None
     ) -> GradientTally:
-        classes = n_classes if self.multiclass else None
+        several = n_classes > 2 and self.against == "rivals" and self.gradient_bound == "centred"
+        classes = n_classes if several else None
         return GradientTally.empty(n_rows, n_features, n_classes=classes, centre=self._centre, candidate=candidate)
 
     def infer(self, tally: GradientTally) -> dict[str, FloatArray]:
@@ -102,21 +99,23 @@ class SecondOrderCertifier(BaseCertifier):
                 f"The tally must be centred at {self._centre} for gradient_bound={self.gradient_bound!r}, "
                 f"got {tally.centre}. Make it with GradientTally.empty(..., centre={self._centre})."
             )
-        own_alpha = self.alpha / 2 if self.multiclass else self.alpha
+        several = tally.hits.ndim == 2
+        own_alpha = self.alpha / 2 if several else self.alpha
         share = GRADIENT_SHARE if self.gradient_bound == "centred" else 0.5
         grad_norm = gradient_norm_upper(
             tally.norm_sq, _like(tally.n, tally.hits), tally.n_features, share * own_alpha, self.gradient_bound
         )
-        if not self.multiclass:
-            if tally.hits.ndim == 2:
-                raise ValueError(
-                    "The tally must hold one class for multiclass=False, got several. Set multiclass=True."
-                )
+        if not several:
             p = binomial_lower(tally.hits, tally.n, (1 - share) * own_alpha)
             return {"p": p, "grad_norm": _cap(grad_norm, p, published=self.gradient_bound == "paper")}
-        if tally.hits.ndim == 1 or tally.candidate is None:
+        if self.against == "half" or self.gradient_bound == "paper":
             raise ValueError(
-                "The tally must hold every class and the candidate for multiclass=True, got one class. "
+                f"The tally must hold one class for against={self.against!r} with gradient_bound="
+                f"{self.gradient_bound!r}, got several. Set against='rivals' and gradient_bound='centred'."
+            )
+        if tally.candidate is None:
+            raise ValueError(
+                "The tally must name the candidate among its classes, got None. "
                 "Make it with GradientTally.empty(n_rows, n_features, n_classes=..., candidate=...)."
             )
         rows, own = np.arange(len(tally)), tally.candidate

@@ -8,15 +8,20 @@ from __future__ import annotations
 from ._binomial import binomial_lower, binomial_upper
 from ._gradient import gradient_norm_upper
 from ._pairs import joint_pair_limits
+from ._rival import rival_limits
 from ._stratified import StratifiedLimit, stratified_lower
 from ._stratified_gradient import stratified_gradient_upper
+from ._stratified_rival import StratifiedRivalLimit, stratified_rival_lower
 
 __all__ = [
     "StratifiedLimit",
+    "StratifiedRivalLimit",
     "binomial_lower",
     "binomial_upper",
     "gradient_norm_upper",
     "joint_pair_limits",
+    "rival_limits",
     "stratified_gradient_upper",
     "stratified_lower",
+    "stratified_rival_lower",
 ]

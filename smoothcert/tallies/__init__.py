@@ -10,18 +10,23 @@ from __future__ import annotations
 from ._base import AnyTally as AnyTally
 from ._base import IntArray as IntArray
 from ._base import Tally
-from ._directional import DirectionalPlan, DirectionalTally
+from ._directional import DirectionalEvidence, DirectionalPlan, DirectionalTally
 from ._gradients import GradientTally
-from ._input_gradients import InputGradientTally
+from ._input_gradients import InputGradientTally, ScoreTally
 from ._pairs import PairTally
+from ._rivals import RivalPlan, RivalTally
 from ._votes import VoteTally
 
 __all__ = [
+    "DirectionalEvidence",
     "DirectionalPlan",
     "DirectionalTally",
     "GradientTally",
     "InputGradientTally",
     "PairTally",
+    "RivalPlan",
+    "RivalTally",
+    "ScoreTally",
     "Tally",
     "VoteTally",
 ]

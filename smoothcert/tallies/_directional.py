@@ -31,6 +31,21 @@ def _strata(edges: tuple[float, ...], n_strata: int) -> IntArray:
     return np.searchsorted(cuts, np.arange(len(edges) + 1), side="left")
 
 
+def n_strata_for(n_features: int) -> int:
+    """How many strata there are in so many dimensions."""
+    return max(1, min(_STRATA, _NUMBERS_OF_A_ROW // n_features))
+
+
+def strata_of_bins(edges: tuple[float, ...], n_features: int) -> IntArray:
+    """Stratum of each bin."""
+    return _strata(edges, n_strata_for(n_features))
+
+
+class DirectionalEvidence(Tally):
+    """Base class of the tallies of the directional certificate: against one half, `DirectionalTally`; against rivals,
+    `RivalTally`."""
+
+
 @dataclass(eq=False)
 class DirectionalPlan(RowArrays):
     """What a pilot decides before the estimation begins.
@@ -83,7 +98,7 @@ class DirectionalPlan(RowArrays):
     @property
     def strata(self) -> IntArray:
         """Stratum of each bin."""
-        return _strata(self.edges, _n_strata(self.direction.shape[1]))
+        return strata_of_bins(self.edges, self.direction.shape[1])
 
     @property
     def n_strata(self) -> int:
@@ -98,7 +113,7 @@ class DirectionalPlan(RowArrays):
         edges = tuple(float(edge) for edge in np.asarray(edges))
         rows, bins = len(direction), len(edges) + 1
         measured = np.array(np.broadcast_to(measured, (rows,)), dtype=bool)
-        n_strata = int(_strata(edges, _n_strata(direction.shape[1]))[-1]) + 1
+        n_strata = int(strata_of_bins(edges, direction.shape[1])[-1]) + 1
         empty = np.zeros((rows, n_cells))
         return cls(
             edges,
@@ -114,12 +129,8 @@ class DirectionalPlan(RowArrays):
         )
 
 
-def _n_strata(n_features: int) -> int:
-    return max(1, min(_STRATA, _NUMBERS_OF_A_ROW // n_features))
-
-
 @dataclass(eq=False)
-class DirectionalTally(Tally):
+class DirectionalTally(DirectionalEvidence):
     """Hits in bins along a direction, and the sums that estimate the gradient across it.
 
     With noise `Z`, its part `Y` across the direction and hits `f`, the vectors summed are ``Y (f - 1/2)``.

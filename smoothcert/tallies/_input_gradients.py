@@ -25,15 +25,18 @@ class InputGradientTally(Tally):
     slope_sum : array-like of shape (n_rows, n_features)
     candidate : array-like of int, shape (n_rows,), optional
         Class index that counts as a hit in `update`; 1 (or ``True``) if not given.
+    votes : array-like of int, shape (n_rows, n_classes), optional
+        Votes for each class, where they are wanted.
     """
 
-    per_row: ClassVar = ("hits", "n", "slope_sum", "candidate")
-    additive: ClassVar = ("hits", "n", "slope_sum")
+    per_row: ClassVar = ("hits", "n", "slope_sum", "candidate", "votes")
+    additive: ClassVar = ("hits", "n", "slope_sum", "votes")
 
     hits: IntArray
     n: IntArray
     slope_sum: FloatArray
     candidate: IntArray | None = None
+    votes: IntArray | None = None
 
     def __post_init__(self) -> None:
         rows = len(self.slope_sum)
@@ -44,10 +47,13 @@ class InputGradientTally(Tally):
             self.candidate = as_row_counts("candidate", self.candidate, rows)
 
     @classmethod
-    def empty(cls, n_rows: int, n_features: int, candidate: ArrayLike | None = None) -> InputGradientTally:
-        """A tally with no samples yet."""
+    def empty(
+        cls, n_rows: int, n_features: int, candidate: ArrayLike | None = None, n_classes: int | None = None
+    ) -> InputGradientTally:
+        """A tally with no samples yet; with `n_classes`, one that counts the votes for each class."""
         hits, n = np.zeros((2, n_rows), np.int64)
-        return cls(hits, n, np.zeros((n_rows, n_features)), candidate)  # type: ignore[arg-type]
+        votes = None if n_classes is None else np.zeros((n_rows, n_classes), np.int64)
+        return cls(hits, n, np.zeros((n_rows, n_features)), candidate, votes)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self.n)
@@ -74,9 +80,23 @@ class InputGradientTally(Tally):
         for row, of_row in enumerate(np.asarray(votes)):
             self.hits[row] += np.count_nonzero(of_row == (1 if self.candidate is None else self.candidate[row]))
             self.n[row] += len(of_row)
-            slopes = noise[row]
+            if self.votes is not None:
+                listed = of_row[(of_row >= 0) & (of_row < self.votes.shape[1])].astype(np.intp)
+                self.votes[row] += np.bincount(listed, minlength=self.votes.shape[1])
+            slopes = self._vectors(noise[row], of_row, row)
             if isinstance(slopes, np.ndarray):
                 total = slopes.sum(axis=0, dtype=np.float64)
             else:
                 total = slopes.double().sum(0).cpu().numpy()
             self.slope_sum[row] += np.rint(total * _STEPS) / _STEPS
+
+    def _vectors(self, gradients: Any, votes: IntArray, row: int) -> Any:
+        return gradients
+
+
+@dataclass(eq=False)
+class ScoreTally(InputGradientTally):
+    """Like sums of input gradients, for any base: the noise on which the candidate class got the vote."""
+
+    def _vectors(self, gradients: Any, votes: IntArray, row: int) -> Any:
+        return gradients[votes == (1 if self.candidate is None else self.candidate[row])]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from .._validation import FloatArray
 from ._base import IntArray
@@ -101,6 +102,41 @@ def directional_sums(
     in_stratum = np.bincount(stratum, minlength=n_strata)
     error = length_error(in_stratum, n_features, np.ceil(whole), n_samples + 2 * n_features + 20)
     return DirectionalSums(counts[:, 1], counts.sum(axis=1), round_sum(across), rounded, error)
+
+
+def class_sums(
+    noise: Any, group: IntArray, n_groups: int, direction: FloatArray, edges: tuple[float, ...], strata: IntArray
+) -> DirectionalSums:
+    """Votes for groups of classes and trials in bins along a direction; for each group and stratum of bins the sum of
+    the noise across the direction that the group got the vote on, and of its squared length.
+
+    A vote of the group -1 is a trial only.
+    """
+    on_host = isinstance(noise, np.ndarray)
+    wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
+    lengths = (wide[:, None] @ wide[:, :, None])[:, 0, 0] if on_host else wide.square().sum(1).cpu().numpy()
+    along = wide @ direction if on_host else (wide @ wide.new_tensor(direction)).cpu().numpy()
+    place, n_bins, n_strata = bins_of(along, edges), len(strata), int(strata[-1]) + 1
+    trials = np.bincount(place, minlength=n_bins)
+    which = np.flatnonzero(group >= 0)
+    group, place = group[which], place[which]
+    hits = np.bincount(group * n_bins + place, minlength=n_groups * n_bins).reshape(n_groups, n_bins)
+    slot, n_slots = group * n_strata + strata[place], n_groups * n_strata
+    # Each sample belongs to one slot: a sparse product takes one addition a number, whatever the number of slots.
+    ones = csr_array((np.ones(len(which)), (slot, which)), shape=(n_slots, len(along)))
+    total = ones @ wide if on_host else (wide.new_tensor(ones.toarray()) @ wide).cpu().numpy()
+    across = total - (total @ direction)[:, None] * direction
+    square = np.bincount(slot, weights=(lengths - np.square(along))[which], minlength=n_slots)
+    # As for one class: what the part along takes off is known up to some roundings of the whole length.
+    whole = np.bincount(slot, weights=lengths[which], minlength=n_slots)
+    n_samples, n_features = noise.shape
+    rounded = round_square_down(square, gamma(n_samples + 4 * n_features + 40) * whole)
+    in_slot = np.bincount(slot, minlength=n_slots)
+    error = length_error(in_slot, n_features, np.ceil(whole), n_samples + 2 * n_features + 20)
+    shape = (n_groups, n_strata)
+    return DirectionalSums(
+        hits, trials, round_sum(across).reshape(*shape, -1), rounded.reshape(shape), error.reshape(shape)
+    )
 
 
 _TICKS = 2**11

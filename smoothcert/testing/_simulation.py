@@ -51,6 +51,8 @@ def sample_tally(
     sides = 2 if certifier.pairing == "antithetic" else 1
     chosen = np.full(n_pilots, candidate)
     for pilot in certifier.pilots(gradients=False):
+        if pilot.needed is not None and not any(pilot.needed(plan[row]) for row in range(n_pilots)):
+            continue
         tally = pilot.new_tally(n_pilots, n_features, n_classes, chosen, plan)
         if callable(pilot.observes):
             given = pilot.observes(np.zeros((n_pilots, n_features)), chosen)

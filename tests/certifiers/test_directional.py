@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 from smoothcert import DirectionalCertifier, FirstOrderCertifier, SmoothedClassifier, read_journal
-from smoothcert.tallies import DirectionalTally, VoteTally
+from smoothcert.tallies import DirectionalTally, RivalTally, VoteTally
 
 ALPHA = 0.05
 FALSE_ALARM = 1e-4
@@ -68,6 +68,8 @@ class AlwaysMeasures(DirectionalCertifier):
 
     def _plan_along(self, tally):
         plan = super()._plan_along(tally)
+        if isinstance(tally, RivalTally):
+            return under_test.forced(plan, tally, self)
         return replace(plan, measured=np.ones(len(plan), dtype=bool), radius=np.maximum(plan.radius, 0.02))
 
 
@@ -161,14 +163,20 @@ def reference():
 
 def test_what_the_pilot_chose_is_reported(reference):
     counts = reference.counts
-    assert {"hits", "n", "measured", "planned_radius", "direction", "bin_hits", "bin_trials"} == set(counts)
+    names = {"hits", "n", "votes", "measured", "rivals", "planned_radius", "direction", "bin_hits", "bin_trials"}
+    assert names == set(counts)
     measured = counts["measured"]
     assert measured.dtype == bool
     assert np.any(measured)
     np.testing.assert_allclose(np.linalg.norm(counts["direction"][measured], axis=1), 1.0, rtol=1e-12)
     np.testing.assert_array_equal(counts["n"][measured], 8000 - 1600)
     np.testing.assert_array_equal(counts["bin_trials"].sum(axis=1)[measured], counts["n"][measured])
-    np.testing.assert_array_equal(counts["bin_hits"].sum(axis=1)[measured], counts["hits"][measured])
+    np.testing.assert_array_equal(measured, np.any(counts["rivals"] >= 0, axis=1))
+    np.testing.assert_array_equal(counts["bin_hits"][:, 0].sum(axis=1)[measured], counts["hits"][measured])
+    for row in np.flatnonzero(measured):
+        rivals = counts["rivals"][row]
+        of_rivals = counts["bin_hits"][row, 1:].sum(axis=1)
+        np.testing.assert_array_equal(of_rivals, np.where(rivals >= 0, counts["votes"][row, rivals], 0))
     assert np.all(counts["bin_trials"][~measured] == 0)
     assert np.all(counts["planned_radius"][measured] > 0.0)
     # Limits hold together at alpha; those of single cells would not.

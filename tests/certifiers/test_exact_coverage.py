@@ -57,7 +57,7 @@ def test_first_order(n, alpha):
 def test_first_order_with_rivals_and_unlisted_votes(n, alpha):
     counts = enumeration.compositions(n, 4)
     tally = VoteTally(counts[:, :3], np.full(len(counts), n), candidate=np.zeros(len(counts), int))
-    radius = FirstOrderCertifier(alpha=alpha, multiclass=True).certify_tally(tally).radius
+    radius = FirstOrderCertifier(alpha=alpha).certify_tally(tally).radius
 
     def truths(r):
         winner = enumeration.between(1e-9, 1.0 - 1e-9, 60)
@@ -178,7 +178,7 @@ def test_second_order_with_rivals_and_known_gradient(alpha, monkeypatch):
     tally = GradientTally(
         counts, np.full(size, n), np.zeros((size, 3, 1)), np.zeros((size, 3)), 0.5, candidate=np.zeros(size, int)
     )
-    radius = SecondOrderCertifier(alpha=alpha, multiclass=True).certify_tally(tally).radius
+    radius = SecondOrderCertifier(alpha=alpha).certify_tally(tally).radius
 
     def truths(r):
         winner = enumeration.between(0.02, 0.98, 25)

@@ -15,17 +15,26 @@ from smoothcert import testing
 from smoothcert.bounds._directional._integral import bin_masses
 from smoothcert.certifiers import BaseCertifier
 from smoothcert.certifiers._directional._plan import plan_from_pilot
-from smoothcert.tallies import DirectionalPlan, DirectionalTally, GradientTally, PairTally, VoteTally
+from smoothcert.certifiers._directional._rival_plan import _fill, _first_order, _plan_tests, plan_against_rivals
+from smoothcert.tallies import (
+    DirectionalPlan,
+    DirectionalTally,
+    GradientTally,
+    PairTally,
+    RivalPlan,
+    RivalTally,
+    VoteTally,
+)
 
 # Values of the parameters that choose a mode. Those of a certifier not listed here are left at their defaults.
 MODES = {
-    "multiclass": [False, True],
+    "against": ["rivals", "half"],
     "gradient_bound": ["centred", "paper"],
     "inference": ["joint", "split", "paper"],
 }
 
 
-AGAINST_HALF = {"multiclass": False}
+AGAINST_HALF = {"against": "half"}
 """What compares the class with one half, where that can be chosen."""
 
 
@@ -86,9 +95,38 @@ def extreme_tally(certifier, hits, n, n_features):
             sums = {"grad_sum": np.full((1, n_features), 0.1 * one), "grad_sq": np.array([one * n_features / 4.0])}
         one = min(one, pairs - both)
         return PairTally(both, one, pairs, one_plus=one // 2, **sums)
+    if isinstance(tally, RivalTally):
+        return extreme_rival_tally(certifier, hits, n, n_features)
     if isinstance(tally, DirectionalTally):
         return extreme_directional_tally(certifier, hits, n, n_features)
     return None
+
+
+def forced(plan, pilot, certifier):
+    """The plan against the first rival of a pilot, measured even where the pilot would not."""
+    which = np.zeros(pilot.plan.rivals.shape, bool)
+    which[:, 0] = True
+    by_votes, _ = _first_order(pilot, int(pilot.n.max()), certifier.alpha)
+    test = _plan_tests(pilot, which, by_votes, int(pilot.n.max()), certifier._levels)
+    return _fill(pilot.plan, [test], [np.arange(len(test.row))], np.maximum(plan.radius, 0.02), by_votes, len(pilot))
+
+
+def extreme_rival_tally(certifier, hits, n, n_features):
+    """As against one half: hits in the bins farthest left, votes for the one rival in all others."""
+    edges, direction = certifier._edges, np.eye(1, n_features)
+    ends = np.rint(np.cumsum(bin_masses(edges)) * n).astype(np.int64)
+    trials = np.diff(ends, prepend=0)
+    plan = RivalPlan.towards(edges, direction, [[1]])
+    squares = np.bincount(plan.strata, weights=trials) * (n_features - 1) / 2
+
+    def tally(total, plan):
+        own = np.clip(total - (ends - trials), 0, trials)
+        bins = np.stack([own, trials - own])[None]
+        sums = np.zeros((1, 2, plan.n_strata, n_features)), np.stack([squares, squares])[None]
+        return RivalTally(np.array([[total, n - total, 0]]), [n], bins, trials[None], *sums, plan, [0])
+
+    pilot = tally(max(hits, round(0.7 * n)), plan)
+    return tally(hits, forced(plan_against_rivals(pilot, n, certifier._levels), pilot, certifier))
 
 
 def extreme_directional_tally(certifier, hits, n, n_features):

@@ -7,6 +7,10 @@ probability is at least the linear interpolation minus ``phi(1) l^2 / 4``, becau
 the circle at bare angles would be unsound.
 
 The axis `along` is cut into cells, each with multipliers of its own. A cell vouches for the edges above it.
+
+Against a rival the bound is for the probability of the class plus that of "not the rival". Both have all bins, so
+there are twice as many, with one slope for all; what is to be kept is 1 instead of one half, and edges may lose twice
+as much.
 """
 
 from __future__ import annotations
@@ -49,6 +53,9 @@ _LEAST_RADIUS = 1e-4
 
 _FLATTEST = -0.1
 """Probability lost for each unit of the radius, at least, if a measured slope is to be believed; 0.35 is usual."""
+
+_TRIES = 3
+"""Tests of one radius: slopes get better from one to the next."""
 
 _WATCHED = 0.005
 """Points with margins this much above the smallest are not expected to become the smallest."""
@@ -93,6 +100,18 @@ def cell_middles(radius: FloatArray) -> FloatArray:
     return radius[:, None] * _middle
 
 
+def n_functions(edges: FloatArray, of_bins: FloatArray) -> int:
+    """How many functions are measured in the same bins: 1 for a class, 2 for a class and a rival."""
+    return of_bins.shape[-1] // (len(edges) + 1)
+
+
+def _repeated(ends: ChordEnds, times: int) -> ChordEnds:
+    """The bins once for each function."""
+    if times == 1:
+        return ends
+    return ChordEnds(*(np.concatenate([part] * times, axis=-1) for part in ends))
+
+
 def plan_cells(
     edges: FloatArray,
     misses: FloatArray,
@@ -107,7 +126,7 @@ def plan_cells(
     start = across * USUAL_SLOPE if start is None else start
     tilt = np.broadcast_to(tilt, (*along.shape, misses.shape[-1]))
     nu, k, _ = best_multipliers(
-        chord_ends(edges, along),
+        _repeated(chord_ends(edges, along), n_functions(edges, misses)),
         np.broadcast_to(misses[:, None], (*along.shape, misses.shape[-1])),
         np.broadcast_to(grad_norm, along.shape),
         across,
@@ -147,16 +166,18 @@ def cells_radius(
     """
     found = np.zeros(len(value))
     for rows, test in _tests(edges, cells, value, grad_norm, n_vertices, threshold):
-        found[rows] = _largest_accepted(test, cells.radius[rows], n_rounds, n_steps)
+        found[rows] = _largest_accepted(test, cells.radius[rows], n_rounds, n_steps, test.functions)
     return found
 
 
-def _largest_accepted(test: _CircleTest, guess: FloatArray, n_rounds: int, n_steps: int) -> FloatArray:
+def _largest_accepted(
+    test: _CircleTest, guess: FloatArray, n_rounds: int, n_steps: int, functions: int = 1
+) -> FloatArray:
     """Secant steps on the margin over the points where it is small; what they find is accepted if all points pass.
 
     Rows are tested only as long as they would be alone, so that their last bits do not depend on their company.
     """
-    search = _Search(guess)
+    search = _Search(guess, functions)
     margin = test(search.radius, search.going, watch=True)
     search.accepted = np.where(margin >= 0.0, search.radius, 0.0)
     # Slopes get better from call to call, so the first refusal is no reason to stay below.
@@ -177,13 +198,41 @@ def _largest_accepted(test: _CircleTest, guess: FloatArray, n_rounds: int, n_ste
     return search.accepted
 
 
+def cells_radius_up_to(
+    edges: FloatArray,
+    cells: Cells,
+    value: FloatArray,
+    grad_norm: FloatArray,
+    n_vertices: int,
+    threshold: float,
+    most: FloatArray,
+) -> FloatArray:
+    """`cells_radius`, of which no more than `most` is needed: it is tested first, and mostly last."""
+    found = np.zeros(len(value))
+    for rows, test in _tests(edges, cells, value, grad_norm, n_vertices, threshold):
+        asked = most[rows]
+        going = asked > 0.0
+        for _ in range(_TRIES):
+            if not np.any(going):
+                break
+            passed = going & (test(asked, going) >= 0.0)
+            found[rows] = np.where(passed, asked, found[rows])
+            going &= ~passed
+        again = np.flatnonzero(going) + (rows.start or 0)
+        if len(again):
+            part = Cells(*(each[again] for each in vars(cells).values()))
+            largest = cells_radius(edges, part, value[again], grad_norm[again], n_vertices, threshold)
+            found[again] = np.minimum(largest, most[again])
+    return found
+
+
 def expected_radius(
     edges: FloatArray, cells: Cells, value: FloatArray, grad_norm: FloatArray, n_vertices: int, threshold: float = 0.5
 ) -> FloatArray:
     """About what `cells_radius` would find, from margins at three radii; nothing that is certain."""
     found = np.zeros(len(value))
     for rows, test in _tests(edges, cells, value, grad_norm, n_vertices, threshold):
-        search = _Search(cells.radius[rows])
+        search = _Search(cells.radius[rows], test.functions)
         everywhere = np.ones(len(search.radius), dtype=bool)
         search.advance(test(search.radius, everywhere, watch=True), everywhere)
         for _ in range(2):
@@ -207,11 +256,12 @@ def _tests(
 class _Search:
     """Where the largest radius can be, row by row: between `low` and `high`, as far as is known."""
 
-    def __init__(self, guess: FloatArray) -> None:
+    def __init__(self, guess: FloatArray, functions: int = 1) -> None:
         self.accepted = np.zeros_like(guess)
         self.low, self.high = np.zeros_like(guess), np.full_like(guess, _LARGEST_RADIUS)
         self.radius = np.array(guess)
-        self.slope = np.full_like(guess, -0.35)
+        self.slope = np.full_like(guess, -0.35 * functions)
+        self.flattest = _FLATTEST * functions
         self.last, self.last_margin = np.zeros_like(guess), np.full_like(guess, np.nan)
         self.going = np.ones(len(guess), dtype=bool)
 
@@ -239,7 +289,7 @@ class _Search:
         with np.errstate(divide="ignore", invalid="ignore"):
             measured = (margin - self.last_margin) / (self.radius - self.last)
         # Margins also grow because slopes of points get better; one that hardly falls is a sign of that, and leads far.
-        useful = rows & np.isfinite(measured) & (measured < _FLATTEST)
+        useful = rows & np.isfinite(measured) & (measured < self.flattest)
         self.slope = np.where(useful, measured, self.slope)
         self.last = np.where(rows, self.radius, self.last)
         self.last_margin = np.where(rows, margin, self.last_margin)
@@ -270,6 +320,7 @@ class _CircleTest:
     ) -> None:
         self.edges, self.cells, self.value, self.grad_norm = edges, cells, value, grad_norm
         self.threshold = threshold
+        self.functions = n_functions(edges, cells.nu)
         self.angles = _vertex_angles(n_vertices)
         half_steps = np.diff(self.angles) / 2.0
         # Edges stay outside of the circle if each vertex is far enough out for the longer of its two edges.
@@ -281,7 +332,8 @@ class _CircleTest:
         self.last_step = np.zeros(self.log_factor.shape)
         self.watched = np.ones(self.log_factor.shape, dtype=bool)
         # Rounding of the sums, which are as large as the multipliers.
-        self.rounding = SAFETY * (1.0 + np.sum(bin_masses(edges) * np.abs(cells.nu), axis=-1))
+        mass = np.tile(bin_masses(edges), self.functions)
+        self.rounding = SAFETY * (1.0 + np.sum(mass * np.abs(cells.nu), axis=-1))
 
     def __call__(
         self, radius: FloatArray, going: FloatArray, everything: bool = True, watch: bool = False
@@ -317,7 +369,7 @@ class _CircleTest:
 
     def _edge_losses(self, along: FloatArray, across: FloatArray) -> FloatArray:
         """What the edges at each vertex may lose in between; of its two edges the longer one."""
-        losses = _EDGE_LOSS * (np.square(np.diff(along)) + np.square(np.diff(across)))
+        losses = self.functions * _EDGE_LOSS * (np.square(np.diff(along)) + np.square(np.diff(across)))
         ends = np.concatenate([losses[:, :1], losses, losses[:, -1:]], axis=1)
         return np.maximum(ends[:, 1:], ends[:, :-1])
 
@@ -335,5 +387,5 @@ class _CircleTest:
     def _ends(self, along: FloatArray, row: FloatArray, vertex: FloatArray) -> ChordEnds:
         # Cells share vertices.
         place, which = np.unique(row * along.shape[1] + vertex, return_inverse=True)
-        ends = chord_ends(self.edges, along.reshape(-1)[place])
+        ends = _repeated(chord_ends(self.edges, along.reshape(-1)[place]), self.functions)
         return ChordEnds(ends.mass, ends.log_w[:, which], ends.weight[:, which])

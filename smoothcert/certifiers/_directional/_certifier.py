@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -14,15 +14,36 @@ from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import N_CELLS, Cells, cells_radius
 from ...confidence import binomial_lower, stratified_lower
-from ...tallies import DirectionalPlan, DirectionalTally, GradientTally, InputGradientTally, IntArray, Tally
-from .._base import BaseCertifier, Pilot
+from ...tallies import (
+    DirectionalEvidence,
+    DirectionalPlan,
+    DirectionalTally,
+    GradientTally,
+    InputGradientTally,
+    IntArray,
+    RivalPlan,
+    RivalTally,
+    ScoreTally,
+    Tally,
+)
+from ...tallies._rivals import most_rivals
+from .._base import AGAINST, BaseCertifier, Pilot
 from ._plan import gradient_across_upper, plan_from_pilot
+from ._rival_direction import turned_directions
+from ._rival_plan import MOST_MEASURED, Levels, plan_against_rivals, rank_rivals
+from ._rivals import distance_to_rivals
 
 GRADIENT_SHARE = 0.2
 """Share of `alpha` for the limit of the gradient across the direction, as in the second-order certificate."""
 
 SLOPE_SAMPLES = 1000
 """Input gradients averaged for the direction."""
+
+RANKING_SAMPLES = 500
+"""Votes that rank the rivals where the direction is given."""
+
+_NUMBERS_OF_SCORES = 2**20
+"""Scores of all classes are kept within 8 MB an input; otherwise the direction is that of the class against all."""
 
 _REACH = 4.0
 _BIN_SPREAD = 2.0
@@ -38,12 +59,13 @@ _VERTICES = 64
 class DirectionalCertifier(BaseCertifier):
     """Certificate that measures the votes along one direction and bounds them across it.
 
-    An adversary has one good direction. A part of the samples, the pilot, looks for it and chooses multipliers; the
-    rest counts hits in bins along it and bounds the gradient across it. A fifth of `alpha` goes to that gradient, the
-    rest to a weighted sum of the shares in the bins. Neither is divided among directions or radii: the nearest point
-    where the class loses lies in one of the cells that the pilot has fixed, and certifying beyond it takes a wrong
-    limit for that cell. Where the pilot sees no gain over the plain share of votes, that is certified, with all
-    of `alpha`.
+    An adversary has one good direction. A part of the samples, the pilot, looks for it, ranks the rivals and chooses
+    multipliers; the rest counts votes in bins along it and bounds gradients across it. Rivals that are near are each
+    compared with the class in this way, all others by their votes. A fifth of `alpha` goes to the gradient, the rest to
+    a weighted sum of the shares in the bins. Neither is divided among rivals, directions or radii: the nearest point
+    where the class loses belongs to one rival and lies in one of the cells that the pilot has fixed, and certifying
+    beyond it takes a wrong limit for that one. Where the pilot sees no gain over the plain votes, those are certified,
+    with all of `alpha`.
 
     Parameters
     ----------
@@ -62,6 +84,12 @@ class DirectionalCertifier(BaseCertifier):
         bad direction costs radius, never soundness.
     n_bins : int, default=60
         Bins along the direction.
+    against : {"rivals", "half"}, default="rivals"
+        What the class is compared with: every other class, or one half of the votes. With two classes it is the same.
+    rivals : "auto", int or None, default="auto"
+        How many rivals may be measured along the direction; all others are compared by their votes. ``"auto"``: up to
+        eight, fewer in very many dimensions, where their sums would take more than 4 MB an input. None is the same as
+        ``against="half"``.
 
     Examples
     --------
@@ -76,7 +104,7 @@ class DirectionalCertifier(BaseCertifier):
     array([False, False])
     """
 
-    tally_type = DirectionalTally
+    tally_type = DirectionalEvidence
 
     def __init__(
         self,
@@ -86,17 +114,24 @@ class DirectionalCertifier(BaseCertifier):
         pilot: float = 0.2,
         direction: str | Callable[..., Any] = "auto",
         n_bins: int = 60,
+        against: str = "rivals",
+        rivals: str | int | None = "auto",
     ) -> None:
         super().__init__(n_samples, n_selection, alpha)
         self.pilot = pilot
         self.direction = direction
         self.n_bins = n_bins
+        self.against = against
+        self.rivals = rivals
 
     def check_params(self) -> None:
         super().check_params()
         check_parameters(self, {"pilot": fraction("About 0.2 is good."), "n_bins": integer(8, "60 are good.")})
         if not callable(self.direction):
             check_choice("direction", self.direction, ("auto", "gradient", "score"))
+        check_choice("against", self.against, AGAINST)
+        if self.rivals is not None and not (isinstance(self.rivals, str) and self.rivals == "auto"):
+            check_parameters(self, {"rivals": integer(1, "Use 'auto' unless time is short.")})
         least = int(np.ceil(4 * self.n_bins / min(self.pilot, 1.0 - self.pilot)))
         if self.n_samples < least:
             raise ValueError(
@@ -110,12 +145,16 @@ class DirectionalCertifier(BaseCertifier):
         return _BIN_SPREAD * ndtri(np.linspace(outermost, 1.0 - outermost, self.n_bins - 1))
 
     def pilots(self, gradients: bool) -> tuple[Pilot, ...]:
-        """A look for the direction, and a look along it."""
+        """A look for the direction, and one along it; against rivals one more in between, to turn it."""
         share = int(self.pilot * self.n_samples)
         if callable(self.direction):
+            # The direction is given; which rivals to measure along it is still to be seen.
+            few = max(min(RANKING_SAMPLES, share // 4), 1)
             return (
                 Pilot(0, self._slopes, self._direction_given, observes=self.direction),
-                Pilot(share, self._along, self._plan_along),
+                Pilot(share, self._along, self._plan_along, needed=_is_against_half),
+                Pilot(few, self._along, self._rank, needed=_is_against_rivals),
+                Pilot(share - few, self._along, self._plan_along, needed=_is_against_rivals),
             )
         if self.direction == "gradient" and not gradients:
             raise ValueError(
@@ -128,50 +167,117 @@ class DirectionalCertifier(BaseCertifier):
         else:
             few = share // 2
             first = Pilot(few, self._score, self._direction_of_score)
-        return first, Pilot(share - few, self._along, self._plan_along, needed=_is_measured)
+        rest = share - few
+        return (
+            first,
+            Pilot(rest, self._along, self._plan_along, needed=_is_measured_against_half),
+            Pilot(rest // 2, self._along, self._turn, needed=_is_measured_against_rivals),
+            Pilot(rest - rest // 2, self._along, self._plan_along, needed=_is_measured_against_rivals),
+        )
+
+    def _compares_rivals(self, n_classes: int) -> bool:
+        """Whether several rivals are compared; a single one is all that the class leaves."""
+        return self.against == "rivals" and self.rivals is not None and n_classes > 2
 
     def _slopes(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
-        return InputGradientTally.empty(n_rows, n_features, candidate)
+        of_classes = n_classes if self._compares_rivals(n_classes) else None
+        return InputGradientTally.empty(n_rows, n_features, candidate, of_classes)
 
     def _score(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
-        return GradientTally.empty(n_rows, n_features, candidate=candidate)
+        if not self._compares_rivals(n_classes):
+            return GradientTally.empty(n_rows, n_features, candidate=candidate)
+        if n_classes * n_features <= _NUMBERS_OF_SCORES:
+            return GradientTally.empty(n_rows, n_features, n_classes=n_classes, candidate=candidate)
+        return ScoreTally.empty(n_rows, n_features, candidate, n_classes)
 
     def _along(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
+        if isinstance(plan, RivalPlan):
+            return RivalTally.empty(plan, n_classes, candidate)
         return DirectionalTally.empty(plan, candidate)
 
-    def _direction_of_slopes(self, tally: Any) -> DirectionalPlan:
-        return self._towards(-tally.slope_sum, tally.hits < tally.n)
+    def _direction_of_slopes(self, tally: Any) -> DirectionalPlan | RivalPlan:
+        return self._towards(-tally.slope_sum, tally.hits < tally.n, tally.votes, tally.candidate)
 
-    def _direction_of_score(self, tally: Any) -> DirectionalPlan:
-        return self._towards(-tally.grad_sum, tally.hits < tally.n)
+    def _direction_of_score(self, tally: Any) -> DirectionalPlan | RivalPlan:
+        if isinstance(tally, ScoreTally):
+            return self._direction_of_slopes(tally)
+        if tally.hits.ndim == 1:
+            return self._towards(-tally.grad_sum, tally.hits < tally.n)
+        rows, own = np.arange(len(tally)), tally.candidate
+        runner_up = rank_rivals(tally.hits, own, 1)[:, 0]
+        away = tally.grad_sum[rows, runner_up] - tally.grad_sum[rows, own]
+        return self._towards(away, tally.hits[rows, own] < tally.n, tally.hits, own)
 
-    def _direction_given(self, tally: Any) -> DirectionalPlan:
-        return self._towards(tally.slope_sum, tally.hits < tally.n)
+    def _direction_given(self, tally: Any) -> DirectionalPlan | RivalPlan:
+        return self._towards(tally.slope_sum, tally.hits < tally.n, tally.votes, tally.candidate)
 
-    def _towards(self, vectors: FloatArray, contested: FloatArray) -> DirectionalPlan:
-        """Unit vectors; inputs whose class was never contested, or that have no direction, need none."""
+    def _towards(
+        self,
+        vectors: FloatArray,
+        contested: FloatArray,
+        votes: IntArray | None = None,
+        candidate: IntArray | None = None,
+    ) -> DirectionalPlan | RivalPlan:
+        """Unit vectors; inputs whose class was never contested, or that have no direction, need none. With votes, also
+        the rivals to measure."""
         length = np.linalg.norm(vectors, axis=1)
         fine = contested & np.isfinite(length) & (length > 0.0)
         units = vectors / np.where(fine, length, 1.0)[:, None]
         # Normalised twice: the first division may round.
         units = np.where(fine[:, None], units, 0.0)
         again = np.linalg.norm(units, axis=1)
-        return DirectionalPlan.towards(self._edges, units / np.where(fine, again, 1.0)[:, None], fine, N_CELLS)
+        units = units / np.where(fine, again, 1.0)[:, None]
+        if votes is None or candidate is None:
+            return DirectionalPlan.towards(self._edges, units, fine, N_CELLS)
+        return RivalPlan.towards(
+            self._edges, units, np.where(fine[:, None], self._ranked(votes, candidate, vectors.shape[1]), -1), N_CELLS
+        )
 
-    def _plan_along(self, tally: Any) -> DirectionalPlan:
+    def _ranked(self, votes: IntArray, candidate: IntArray, n_features: int) -> IntArray:
+        most = MOST_MEASURED if self.rivals == "auto" else int(self.rivals or 1)
+        return rank_rivals(votes, candidate, min(most, most_rivals(n_features)))
+
+    def _rank(self, tally: RivalTally) -> RivalPlan:
+        """The plan of a pilot that only counted votes, with rivals to measure."""
+        measured = np.any(tally.plan.direction, axis=1) & (tally.hits < tally.n)
+        rivals = np.where(measured[:, None], self._ranked(tally.counts, tally.candidate, tally.n_features), -1)
+        return RivalPlan.towards(tally.plan.edges, tally.plan.direction, rivals, N_CELLS)
+
+    def _turn(self, tally: RivalTally) -> RivalPlan:
+        """The plan with directions turned to where the runner-up is likely to overtake, and rivals ranked again."""
+        contested = tally.plan.measured & (tally.hits < tally.n)
+        votes, own = tally.counts, tally.candidate
+        return cast(RivalPlan, self._towards(turned_directions(tally), contested, votes, own))
+
+    @property
+    def _levels(self) -> Levels:
+        return Levels(self.alpha, (1.0 - GRADIENT_SHARE) * self.alpha, GRADIENT_SHARE * self.alpha)
+
+    def _plan_along(self, tally: Any) -> DirectionalPlan | RivalPlan:
         n_estimation = self.n_samples - int(self.pilot * self.n_samples)
+        if isinstance(tally, RivalTally):
+            return plan_against_rivals(tally, n_estimation, self._levels)
         return plan_from_pilot(
             tally, n_estimation, self.alpha, (1.0 - GRADIENT_SHARE) * self.alpha, GRADIENT_SHARE * self.alpha
         )
 
     def new_tally(
         self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None
-    ) -> DirectionalTally:
+    ) -> DirectionalEvidence:
         if plan is None:  # nothing known, nothing measured
-            plan = DirectionalPlan.towards(self._edges, np.zeros((n_rows, n_features)), False, N_CELLS)
-        return DirectionalTally.empty(plan, candidate)
+            direction = np.zeros((n_rows, n_features))
+            if self._compares_rivals(n_classes):
+                plan = RivalPlan.towards(self._edges, direction, np.empty((n_rows, 0)), N_CELLS)
+            else:
+                plan = DirectionalPlan.towards(self._edges, direction, False, N_CELLS)
+        return cast(DirectionalEvidence, self._along(n_rows, n_features, n_classes, candidate, plan))
 
-    def infer(self, tally: DirectionalTally) -> dict[str, FloatArray]:
+    def infer(self, tally: DirectionalEvidence) -> dict[str, FloatArray]:
+        if isinstance(tally, RivalTally):
+            return {"distance": distance_to_rivals(tally, self._levels)}
+        return self._infer_against_half(cast(DirectionalTally, tally))
+
+    def _infer_against_half(self, tally: DirectionalTally) -> dict[str, FloatArray]:
         plan, measured = tally.plan, tally.plan.measured
         distance = first_order_radius(binomial_lower(tally.hits, np.maximum(tally.n, 1), self.alpha))
         if np.any(measured & ~np.any(plan.multipliers, axis=(1, 2))):
@@ -202,5 +308,17 @@ class DirectionalCertifier(BaseCertifier):
         return limits["distance"]
 
 
-def _is_measured(plan: DirectionalPlan) -> bool:
-    return bool(np.all(plan.measured))
+def _is_against_rivals(plan: DirectionalPlan | RivalPlan) -> bool:
+    return isinstance(plan, RivalPlan)
+
+
+def _is_against_half(plan: DirectionalPlan | RivalPlan) -> bool:
+    return isinstance(plan, DirectionalPlan)
+
+
+def _is_measured_against_rivals(plan: DirectionalPlan | RivalPlan) -> bool:
+    return _is_against_rivals(plan) and bool(np.all(plan.measured))
+
+
+def _is_measured_against_half(plan: DirectionalPlan | RivalPlan) -> bool:
+    return _is_against_half(plan) and bool(np.all(plan.measured))

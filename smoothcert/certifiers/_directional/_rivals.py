@@ -1,0 +1,71 @@
+"""The directional certificate against rivals, from evidence to distances."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._validation import FloatArray
+from ...bounds import first_order_radius
+from ...bounds._directional._integral import bin_masses
+from ...bounds._directional._radius import Cells, cells_radius, cells_radius_up_to
+from ...confidence import rival_limits, stratified_rival_lower
+from ...tallies import IntArray, RivalTally
+from ._rival_plan import Levels, rival_gradients
+
+_VERTICES = 64
+
+
+def distance_to_rivals(tally: RivalTally, levels: Levels) -> FloatArray:
+    """Distances within which no class overtakes, in units of sigma, shape (n_rows,).
+
+    Each rival has one test, which the plan has fixed: along the direction if it is measured, else by its votes. All are
+    at the whole level, since the rival that overtakes first is one fixed class.
+    """
+    plan = tally.plan
+    if np.any((plan.rivals >= 0) & ~np.any(plan.multipliers, axis=(2, 3))):
+        raise ValueError("The tally must have a plan with multipliers, got a direction only. Run a pilot first.")
+    distance = _by_votes(tally, levels.alpha)
+    # Rows at once, one test of each after the other: the first one is expected to be the nearest.
+    for place in range(plan.rivals.shape[1]):
+        rows = np.flatnonzero((plan.rivals[:, place] >= 0) & (distance > 0.0))
+        if len(rows):
+            distance[rows] = _along(tally, rows, place, distance[rows], levels)
+    return distance
+
+
+def _by_votes(tally: RivalTally, alpha: float) -> FloatArray:
+    """Against the strongest class that is not measured; votes for no class may all be for one."""
+    others = tally.counts.copy()
+    np.put_along_axis(others, tally.candidate[:, None], 0, axis=1)
+    for row, measured in enumerate(tally.plan.rivals):
+        others[row, measured[measured >= 0]] = 0
+    strongest = np.maximum(others.max(axis=1), tally.n - tally.counts.sum(axis=1))
+    return np.atleast_1d(first_order_radius(*rival_limits(tally.hits, strongest, np.maximum(tally.n, 1), alpha)))
+
+
+def _along(tally: RivalTally, rows: IntArray, place: int, most: FloatArray, levels: Levels) -> FloatArray:
+    """Against one measured rival of each row, but no more than `most`."""
+    plan, edges = tally.plan, np.asarray(tally.plan.edges)
+    mass, n_bins = bin_masses(edges), len(edges) + 1
+    tilts, nu = plan.tilts[rows, place], plan.multipliers[rows, place]
+    gradients = rival_gradients(tally, rows, np.full(len(rows), place), tilts, None, levels.gradient)
+    limit = stratified_rival_lower(
+        tally.bin_hits[rows, 0][:, None],
+        tally.bin_hits[rows, 1 + place][:, None],
+        tally.bin_trials[rows][:, None],
+        mass=mass,
+        weights=nu[..., :n_bins],
+        rival_weights=nu[..., n_bins:],
+        guesses=plan.guesses[rows, place, 0][:, None],
+        rival_guesses=plan.guesses[rows, place, 1][:, None],
+        alpha=levels.shares,
+    )
+    kept = np.concatenate([limit.weights, limit.rival_weights], axis=-1)
+    tilt = np.concatenate([tilts[..., plan.strata]] * 2, axis=-1)
+    cells = Cells(
+        plan.borders[rows, place], kept, plan.slopes[rows, place], plan.across[rows, place],
+        plan.made_for[rows, place], tilt,
+    )  # fmt: skip
+    if place == 0:
+        return np.minimum(cells_radius(edges, cells, limit.value, gradients, _VERTICES, threshold=1.0), most)
+    return cells_radius_up_to(edges, cells, limit.value, gradients, _VERTICES, 1.0, most)
