@@ -32,6 +32,7 @@ from ._parallel._executor import Executor
 from ._validation import FloatArray, check_choice
 from .certifiers import BaseCertifier, DirectionalCertifier
 from .tallies import IntArray
+from .training import BaseRecipe
 from .training._augmentation import fit_in_passes, fit_on_replicas
 
 _ACCEPTED: dict[str, Any] = {"dtype": [np.float64, np.float32], "allow_nd": True}
@@ -55,6 +56,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     augmentation : {"replicate", "passes"}, default="replicate"
         ``"replicate"`` fits once on all copies together; ``"passes"`` calls ``partial_fit`` on one copy after the
         other, which needs memory for one only.
+    training : recipe, default=None
+        How a skorch net is trained, for example `smoothcert.training.Consistency()`. None trains it on one noisy copy
+        of each input in every epoch. Other bases are trained as `n_augment` and `augmentation` say.
     n_votes : int, default=1000
         Noisy copies of each input in `predict` and `predict_proba`.
     abstain_label : label, default=None
@@ -106,6 +110,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         certifier: BaseCertifier | None = None,
         n_augment: int = 10,
         augmentation: str = "replicate",
+        training: BaseRecipe | None = None,
         n_votes: int = 1000,
         abstain_label: Any = None,
         batch_size: int | None = None,
@@ -118,6 +123,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.certifier = certifier
         self.n_augment = n_augment
         self.augmentation = augmentation
+        self.training = training
         self.n_votes = n_votes
         self.abstain_label = abstain_label
         self.batch_size = batch_size
@@ -127,6 +133,12 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def set_params(self, **params: Any) -> SmoothedClassifier:
         """Set parameters, those of the base and of the certifier included (``estimator__C``, ``certifier__alpha``)."""
+        recipe = [name for name in params if name.startswith("training__")]
+        if recipe and params.get("training", self.training) is None:
+            raise ValueError(
+                f"training must be set before {recipe[0]}, got None, the default. "
+                "Give a recipe first, for example training=Consistency()."
+            )
         nested = [name for name in params if name.startswith("certifier__")]
         if nested and params.get("certifier", self.certifier) is None:
             raise ValueError(
@@ -191,11 +203,19 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if frozen:
             self.estimator_ = estimator
         elif neural:
-            from .training._skorch import fit_with_noise
+            from .training._fit import fit_net
 
-            index = np.searchsorted(labels, y)
-            seed, seeded = entropy % 2**63, self.random_state is not None
-            self.estimator_ = fit_with_noise(estimator, X, index, float(self.sigma), seed, seeded, routed)
+            self.estimator_ = estimator  # kept also when training fails, with the epochs it got through
+            fit_net(
+                estimator,
+                X,
+                np.searchsorted(labels, y),
+                sigma=float(self.sigma),
+                recipe=self.training,
+                seed=entropy % 2**63,
+                seeded=self.random_state is not None,
+                fit_params=routed,
+            )
         else:
             rng = np.random.default_rng(entropy)
             if self.augmentation == "passes":
@@ -395,6 +415,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"certifier must be a certifier such as DipoleCertifier() or None, got {self.certifier!r}.{hint}"
             )
         self._certifier().check_params()
+        self._check_training()
         for name, least, cure in (
             ("n_augment", 0, "0 trains without noise."),
             ("n_votes", 1, "1000 are good."),
@@ -428,6 +449,23 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"abstain_label must not be one of the classes, got {self.abstain_label!r}. Choose a "
                 "label that no input has."
             )
+
+    def _check_training(self) -> None:
+        if self.training is None:
+            return
+        if not isinstance(self.training, BaseRecipe):
+            hint = " Give an instance: add parentheses." if isinstance(self.training, type) else ""
+            raise TypeError(
+                f"training must be a recipe such as smoothcert.training.Consistency() or None, got "
+                f"{self.training!r}.{hint}"
+            )
+        if not is_neural(self.estimator) or isinstance(self.estimator, FrozenEstimator):
+            kind = "frozen, so it is not trained" if isinstance(self.estimator, FrozenEstimator) else "not a skorch net"
+            raise TypeError(
+                f"training must be None for an estimator that is {kind}, got {self.training!r}. Leave it out, or give "
+                "a net to be trained: skorch.NeuralNetClassifier(module, criterion=torch.nn.CrossEntropyLoss)."
+            )
+        self.training.check_params()
 
     def _routed(self, fit_params: dict[str, Any]) -> dict[str, Any]:
         if not _routing_enabled():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,42 +49,6 @@ class TrainingNoise(Callback):
             self.generators[x.device] = torch.Generator(x.device).manual_seed(self.seed)
         noise = torch.randn(x.shape, generator=self.generators[x.device], device=x.device, dtype=x.dtype)
         return (x + self.sigma * noise, *inputs[1:])
-
-
-def fit_with_noise(
-    net: Any,
-    X: FloatArray,
-    y: NDArray[np.intp],
-    sigma: float,
-    seed: int,
-    seeded: bool,
-    fit_params: Mapping[str, Any],
-) -> Any:
-    """Fit a net, noise included, and leave no trace of how.
-
-    With `seeded`, weights, order and dropout come from the seed too, and the user's own random state is as it was
-    before.
-    """
-    target = y.astype(np.float32) if isinstance(net, NeuralNetBinaryClassifier) else y.astype(np.int64)
-    noise = TrainingNoise(sigma, seed, X[:2], n_classes=int(y.max()) + 1)
-    given = net.callbacks
-    net.callbacks = [*(() if given in (None, "disable") else given), ("smoothcert_noise", noise)]
-    with _own_random_state(seed) if seeded else contextlib.nullcontext():
-        try:
-            net.fit(X, target, **fit_params)
-        finally:
-            noise.detach()
-            net.callbacks = given
-            if hasattr(net, "callbacks_"):
-                net.callbacks_ = [(name, c) for name, c in net.callbacks_ if c is not noise]
-    return net
-
-
-@contextlib.contextmanager
-def _own_random_state(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
 
 
 def check_goes_through(net: Any, X: FloatArray) -> None:
