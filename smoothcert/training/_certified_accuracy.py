@@ -122,7 +122,8 @@ class CertifiedAccuracy(Callback):
         reached = total = 0
         generator: torch.Generator | None = None
         net._set_training(False)
-        with torch.inference_mode():
+        # Data loaders draw from the random state of the processor, which belongs to training.
+        with torch.inference_mode(), torch.random.fork_rng(devices=[]):
             for batch in net.get_iterator(dataset, training=False):
                 x, y = unpack_data(batch)
                 left = len(x) if self.n_inputs is None else min(len(x), self.n_inputs - total)

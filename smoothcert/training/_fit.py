@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import copyreg
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -32,6 +33,9 @@ from ._step import TrainingStep
 
 RECORDS, RUNNER = "smoothcert_history", "smoothcert_training"
 """Names of the callbacks that stand before and after the user's own."""
+
+_PATIENCE = 5
+"""Epochs after which a net should do better than guesses."""
 
 
 def fit_net(
@@ -139,8 +143,7 @@ def _trained_by(net: Any, runner: _Runner) -> Iterator[None]:
 
         def __reduce_ex__(self, protocol: Any) -> Any:
             # Checkpoints pickle the net in the midst of training: what they keep is of the user's own class.
-            made, parts, *rest = super().__reduce_ex__(protocol)
-            return made, tuple(own if part is Trained else part for part in parts), *rest
+            return copyreg._reconstructor, (own, object, None), self.__getstate__()  # type: ignore[attr-defined]
 
     Trained.__name__, Trained.__qualname__, Trained.__module__ = own.__name__, own.__qualname__, own.__module__
     net.__class__ = Trained
@@ -224,6 +227,7 @@ class _Runner(_Passing):
         self.n_seen: list[int] = []
         self.batch_terms: list[tuple[int, dict[str, float]]] = []
         self.good_weights: dict[str, Tensor] | None = None
+        self.best_accuracy = 0.0
         self.warned = False
 
     # Between skorch and the net ------------------------------------------------------------------------------------
@@ -242,10 +246,6 @@ class _Runner(_Passing):
 
     def on_epoch_end(self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any) -> None:
         self._keep_weights()
-        if self._epoch() >= 3:
-            self._warn_of_collapse()
-
-    def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         self._warn_of_collapse()
 
     def train_step(self, step: Callable[..., Any], batch: Any, fit_params: Mapping[str, Any]) -> Any:
@@ -377,17 +377,20 @@ class _Runner(_Passing):
             self.net.history.record_batch(name, value / n_rows)
 
     def _warn_of_collapse(self) -> None:
+        """Warn once if the accuracy has fallen to that of guesses, or is still there after some epochs."""
         accuracy = self.means_of_epoch().get("train_noisy_acc")
         if self.warned or accuracy is None:
             return
-        # Three standard deviations of the accuracy of guesses.
-        slack = 3 * np.sqrt(self.chance * (1 - self.chance) / max(sum(self.n_seen), 1))
-        if accuracy <= self.chance + slack:
+        deviation = np.sqrt(self.chance * (1 - self.chance) / sum(self.n_seen))
+        fallen = self.best_accuracy > self.chance + 10 * deviation
+        late = self._epoch() - self.start >= _PATIENCE
+        self.best_accuracy = max(self.best_accuracy, accuracy)
+        if accuracy <= self.chance + 3 * deviation and (fallen or late):
             self.warned = True
             warnings.warn(
                 f"Training has collapsed: in epoch {self._epoch()} the accuracy on the copies trained on is "
                 f"{accuracy:.3g}, which guessing reaches too ({self.chance:.3g}). Lower the weight or the distance of "
-                f"{self.recipe!r}, the learning rate or sigma={self.sigma:g}, or train for more epochs.",
+                f"{self.recipe!r}, the learning rate or sigma={self.sigma:g}.",
                 UserWarning,
                 stacklevel=2,
             )
