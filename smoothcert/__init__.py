@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import bounds, confidence, datasets, metrics, plotting, tallies, worst_case
+from . import bounds, confidence, datasets, metrics, plotting, tallies, training, worst_case
 from ._certificates import Certificates
 from ._journal._reader import read_journal
 from ._pipelines import certify
@@ -34,5 +34,6 @@ __all__ = [
     "plotting",
     "read_journal",
     "tallies",
+    "training",
     "worst_case",
 ]
