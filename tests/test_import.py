@@ -24,7 +24,7 @@ import sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in {heavy!r}:
-            raise ImportError(name)
+            raise ModuleNotFoundError(name, name=name)  # as if it were not installed
 sys.meta_path.insert(0, Blocker())
 from sklearn.naive_bayes import GaussianNB
 from smoothcert import FirstOrderCertifier, SmoothedClassifier

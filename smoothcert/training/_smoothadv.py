@@ -22,8 +22,8 @@ class SmoothAdv(BaseRecipe):
     Parameters
     ----------
     eps : float, default=None
-        Largest distance, in the units of `X`. None means ``2 * sigma``: the authors' value of 1 at sigma 0.5 for images
-        with values from 0 to 1, and the same difficulty in other units.
+        Largest distance, in the units of `X`. None means sigma, which suits data of any range. For MNIST, with values
+        from 0 to 1, the authors use 1 at every sigma. Too large a distance makes training collapse.
     n_steps : int, default=10
         Steps of the search, each of length ``2 * eps / n_steps``.
     warmup : int or float, default=10
@@ -43,7 +43,7 @@ class SmoothAdv(BaseRecipe):
     --------
     >>> from smoothcert.training import SmoothAdv
     >>> SmoothAdv().eps_at(0.25), SmoothAdv(eps=1.0).eps_at(0.25)
-    (0.5, 1.0)
+    (0.25, 1.0)
     >>> [SmoothAdv().schedule(epoch, n_epochs=90) for epoch in (1, 5, 10, 11)]
     [0.1, 0.5, 1.0, 1.0]
     """
@@ -65,7 +65,7 @@ class SmoothAdv(BaseRecipe):
 
     def eps_at(self, sigma: float) -> float:
         """Return the distance that is used at a noise level, after the warm-up."""
-        return 2.0 * sigma if self.eps is None else float(self.eps)
+        return sigma if self.eps is None else float(self.eps)
 
     def schedule(self, epoch: int, n_epochs: int) -> float:
         return min(1.0, epoch / max(warmup_epochs(self.warmup, n_epochs), 1.0))
@@ -84,7 +84,7 @@ class SmoothAdv(BaseRecipe):
 
     def check_params(self) -> None:
         super().check_params()
-        check_number("eps", self.eps, "None means 2 * sigma; GaussianNoise() trains without attack.", default=True)
+        check_number("eps", self.eps, "None means sigma; GaussianNoise() trains without attack.", default=True)
         check_steps(self.n_steps)
         check_warmup(self.warmup)
         check_clip(self.clip)

@@ -106,8 +106,8 @@ def plain_loss(recipe, module, x, y, noise, generator):
     m, n = noise.shape[:2]
     if isinstance(recipe, SmoothAdv | SmoothMix):
         points = []
-        radius = 1.0 if isinstance(recipe, SmoothAdv) else float("inf")
-        length = 2.0 / recipe.n_steps if isinstance(recipe, SmoothAdv) else 1.0
+        radius = 0.5 if isinstance(recipe, SmoothAdv) else float("inf")
+        length = 1.0 / recipe.n_steps if isinstance(recipe, SmoothAdv) else 1.0
         for j in range(n):
             point = x[j]
             for _ in range(recipe.n_steps):
