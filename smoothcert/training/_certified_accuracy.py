@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import Any
 
@@ -83,7 +84,7 @@ class CertifiedAccuracy(Callback):
             value = getattr(self, name)
             if value is None and name == "n_inputs":
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < 1:
                 raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
 
     def on_epoch_end(self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any) -> None:

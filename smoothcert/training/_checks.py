@@ -33,7 +33,7 @@ def check_number(name: str, value: Any, cure: str, *, zero: bool = False, defaul
 def check_warmup(value: Any) -> None:
     """Require a number of epochs, or a fraction of them."""
     count = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 0
-    fraction = isinstance(value, float) and 0.0 <= value <= 1.0
+    fraction = _is_fraction(value) and 0.0 <= float(value) <= 1.0
     if not count and not fraction:
         raise ValueError(
             f"warmup must be a number of epochs (an integer of at least 0) or a fraction of all epochs (a float from "
@@ -43,7 +43,11 @@ def check_warmup(value: Any) -> None:
 
 def warmup_epochs(value: int | float, n_epochs: int) -> float:
     """Return a warm-up in epochs, whether it was given as a number of them or as a fraction."""
-    return value * n_epochs if isinstance(value, float) else float(value)
+    return float(value) * n_epochs if _is_fraction(value) else float(value)
+
+
+def _is_fraction(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
 
 
 def warn_above(name: str, value: float, largest: float, sigma: float, cure: str) -> None:
@@ -59,7 +63,7 @@ def warn_above(name: str, value: float, largest: float, sigma: float, cure: str)
 
 def check_steps(n_steps: Any) -> None:
     """Require a number of steps."""
-    if not isinstance(n_steps, int) or isinstance(n_steps, bool) or n_steps < 1:
+    if not isinstance(n_steps, numbers.Integral) or isinstance(n_steps, bool) or int(n_steps) < 1:
         raise ValueError(f"n_steps must be an integer of at least 1, got {n_steps!r}. 4 to 10 is usual.")
 
 

@@ -575,6 +575,15 @@ def test_grid_search_over_recipes_and_their_weights():
         smoothed().set_params(training__weight=2.0)
 
 
+def test_numbers_of_numpy_are_numbers():
+    for recipe in (
+        SmoothAdv(eps=np.float32(0.5), n_steps=np.int64(2), warmup=np.float32(0.5), copies=np.int64(2)),
+        SmoothMix(weight=np.int32(5), warmup=np.int64(3), copies=np.int8(2)),
+    ):
+        smoothed(recipe).fit(DIGITS, LABELS)
+    assert SmoothAdv(warmup=np.float32(0.5)).schedule(1, 8) == 0.25
+
+
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
