@@ -56,6 +56,7 @@ sphinx_gallery_conf = {
             "plot_pca_pipeline.py",
             "plot_forest.py",
             "plot_neural_net.py",
+            "plot_train_for_certificates.py",
             "*",
         ]
     ),

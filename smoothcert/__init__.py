@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import bounds, confidence, datasets, metrics, plotting, tallies, testing, worst_case
+from . import bounds, confidence, datasets, metrics, plotting, tallies, testing, training, worst_case
 from ._certificates import Certificates
 from ._journal import read_journal
 from ._pipelines import certify
@@ -47,5 +47,6 @@ __all__ = [
     "read_journal",
     "tallies",
     "testing",
+    "training",
     "worst_case",
 ]

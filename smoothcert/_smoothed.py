@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import binomtest
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -21,7 +21,7 @@ from ._casting import length_lost
 from ._certificates import Certificates, build_certificates, effective_sigma
 from ._engine import EvidenceStore, Run, Sampler, certifier_stages, collect_evidence, count_votes, progress_bar
 from ._journal import Journal, RunDescription
-from ._models import TrainingSettings, adapt, check_base
+from ._models import TrainingSettings, adapt, check_base, check_trainable
 from ._noise import hash_row, seed_from
 from ._parallel import Executor, broadcast
 from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional, positive
@@ -30,6 +30,7 @@ from ._validation import FloatArray
 from ._version import __version__
 from .certifiers import BaseCertifier, DirectionalCertifier
 from .tallies import IntArray
+from .training import BaseRecipe
 
 _ACCEPTED: dict[str, Any] = {"dtype": [np.float64, np.float32], "allow_nd": True}
 
@@ -56,6 +57,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     augmentation : {"replicate", "passes"}, default="replicate"
         ``"replicate"`` fits once on all copies together; ``"passes"`` calls ``partial_fit`` on one copy after the
         other, which needs memory for one only.
+    training : recipe, default=None
+        How a skorch net is trained, for example `smoothcert.training.Consistency()`. None trains it on one noisy copy
+        of each input in every epoch. Other bases are trained as `n_augment` and `augmentation` say.
     n_votes : int, default=1000
         Noisy copies of each input in `predict` and `predict_proba`.
     abstain_label : label, default=None
@@ -122,6 +126,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         certifier: BaseCertifier | None = None,
         n_augment: int = 10,
         augmentation: str = "replicate",
+        training: BaseRecipe | None = None,
         n_votes: int = 1000,
         abstain_label: Any = None,
         batch_size: int | None = None,
@@ -134,6 +139,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.certifier = certifier
         self.n_augment = n_augment
         self.augmentation = augmentation
+        self.training = training
         self.n_votes = n_votes
         self.abstain_label = abstain_label
         self.batch_size = batch_size
@@ -143,6 +149,12 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def set_params(self, **params: Any) -> SmoothedClassifier:
         """Set parameters, those of the base and of the certifier included (``estimator__C``, ``certifier__alpha``)."""
+        recipe = [name for name in params if name.startswith("training__")]
+        if recipe and params.get("training", self.training) is None:
+            raise ValueError(
+                f"training must be set before {recipe[0]}, got None, the default. "
+                "Give a recipe first, for example training=Consistency()."
+            )
         nested = [name for name in params if name.startswith("certifier__")]
         if nested and params.get("certifier", self.certifier) is None:
             raise ValueError(
@@ -189,11 +201,13 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             sigma=float(self.sigma),
             n_augment=self.n_augment,
             augmentation=self.augmentation,
+            recipe=self.training,
             entropy=seed_from(self.random_state),
             seeded=self.random_state is not None,
             fit_params=self._routed(fit_params),
         )
-        self.estimator_ = model.fit(X, y, settings)
+        self.estimator_ = clone(self.estimator)  # kept also when training fails, with the epochs it got through
+        model.train(self.estimator_, X, y, settings)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -360,6 +374,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"certifier must be a certifier such as DipoleCertifier() or None, got {self.certifier!r}.{hint}"
             )
         self._certifier().check_params()
+        self._check_training()
         if self.augmentation == "passes" and not hasattr(self.estimator, "partial_fit"):
             raise TypeError(
                 f"estimator must have partial_fit for augmentation='passes', got {self.estimator!r}. "
@@ -372,6 +387,18 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"abstain_label must not be one of the classes, got {self.abstain_label!r}. Choose a "
                 "label that no input has."
             )
+
+    def _check_training(self) -> None:
+        if self.training is None:
+            return
+        if not isinstance(self.training, BaseRecipe):
+            hint = " Give an instance: add parentheses." if isinstance(self.training, type) else ""
+            raise TypeError(
+                f"training must be a recipe such as smoothcert.training.Consistency() or None, got "
+                f"{self.training!r}.{hint}"
+            )
+        check_trainable(self.estimator, self.training)
+        self.training.check_params()
 
     def _routed(self, fit_params: dict[str, Any]) -> dict[str, Any]:
         if not routing_enabled():

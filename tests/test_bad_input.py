@@ -165,6 +165,15 @@ VALID = {
         "y_true": [0, 1],
         "certificates": Certificates([0, 1], [0.1, 0.0], [False, True]),
     },
+    metrics.class_probability: {
+        "y_true": [0, 1],
+        "certificates": Certificates([0, 1], [0.1, 0.0], [False, True], counts={"hits": [9, 5], "n": [10, 10]}),
+    },
+    metrics.class_probability_curve: {
+        "y_true": [0, 1],
+        "certificates": Certificates([0, 1], [0.1, 0.0], [False, True], counts={"hits": [9, 5], "n": [10, 10]}),
+        "probabilities": [0.0, 0.5],
+    },
     metrics.certificate_gain: {
         "y_true": [0, 1],
         "baseline": Certificates([0, 1], [0.1, 0.0], [False, True]),

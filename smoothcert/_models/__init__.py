@@ -11,7 +11,7 @@ from ._base import BaseModel, TrainingSettings
 from ._nets import find_nets, is_net, unfrozen
 from ._sklearn import FrozenSklearnModel, ModelOfNets, SklearnModel
 
-__all__ = ["BaseModel", "TrainingSettings", "adapt", "check_base"]
+__all__ = ["BaseModel", "TrainingSettings", "adapt", "check_base", "check_trainable"]
 
 
 def adapt(estimator: Any) -> BaseModel:
@@ -48,3 +48,14 @@ def check_base(estimator: Any) -> None:
         f"estimator must be a classifier with fit and predict, got {estimator!r}. "
         "Give one, for example LogisticRegression()."
     )
+
+
+def check_trainable(estimator: Any, recipe: Any) -> None:
+    """Refuse a training recipe for what is not a net to be trained."""
+    frozen = isinstance(estimator, FrozenEstimator)
+    if frozen or not is_net(estimator):
+        kind = "frozen, so it is not trained" if frozen else "not a skorch net"
+        raise TypeError(
+            f"training must be None for an estimator that is {kind}, got {recipe!r}. Leave it out, or give "
+            "a net to be trained: skorch.NeuralNetClassifier(module, criterion=torch.nn.CrossEntropyLoss)."
+        )

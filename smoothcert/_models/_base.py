@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .._validation import FloatArray
+from ..training import BaseRecipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,8 @@ class TrainingSettings:
     n_augment : int
         Noisy copies of the data.
     augmentation : {"replicate", "passes"}
+    recipe : BaseRecipe or None
+        How a net is trained.
     entropy : int
         Seed of the noise.
     seeded : bool
@@ -34,6 +37,7 @@ class TrainingSettings:
     sigma: float
     n_augment: int
     augmentation: str
+    recipe: BaseRecipe | None
     entropy: int
     seeded: bool
     fit_params: Mapping[str, Any]
@@ -60,8 +64,8 @@ class BaseModel(ABC):
         """Return the labels it votes for, sorted or in the order of its outputs."""
 
     @abstractmethod
-    def fit(self, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> Any:
-        """Return a trained copy of the estimator."""
+    def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
+        """Train a clone of the estimator in place."""
 
     @abstractmethod
     def voter(self, classes: NDArray[Any]) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._noise import NumpyArrays
@@ -23,8 +22,8 @@ class SklearnModel(BaseModel):
     def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
         return np.unique(y)
 
-    def fit(self, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> Any:
-        return fit_with_copies(clone(self.estimator), X, y, np.unique(y), settings)
+    def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
+        fit_with_copies(estimator, X, y, np.unique(y), settings)
 
     def voter(self, classes: NDArray[Any]) -> LabelVoter:
         return LabelVoter(self.estimator, classes)
@@ -48,8 +47,8 @@ class FrozenSklearnModel(BaseModel):
             )
         return known
 
-    def fit(self, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> Any:
-        return clone(self.estimator)
+    def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
+        pass
 
     def voter(self, classes: NDArray[Any]) -> LabelVoter:
         return LabelVoter(self.estimator, classes)
@@ -61,12 +60,12 @@ class ModelOfNets(SklearnModel):
     def prepare(self, X: FloatArray) -> FloatArray:
         return cast_for_nets(X)
 
-    def fit(self, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> Any:
+    def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
         from ..training._skorch import code_labels, fitting_inner_nets
 
         labels, coded = code_labels(find_nets(self.estimator), np.unique(y), y)
         with fitting_inner_nets(settings.entropy % 2**63, settings.seeded):
-            return fit_with_copies(clone(self.estimator), X, coded, labels, settings)
+            fit_with_copies(estimator, X, coded, labels, settings)
 
     def voter(self, classes: NDArray[Any]) -> LabelVoter:
         return LabelVoter(self.estimator, np.arange(len(classes)))
@@ -74,13 +73,14 @@ class ModelOfNets(SklearnModel):
 
 def fit_with_copies(
     estimator: Any, X: FloatArray, y: NDArray[Any], labels: NDArray[Any], settings: TrainingSettings
-) -> Any:
+) -> None:
     """Fit an estimator on noisy copies of the data, all at once or one after the other."""
     rng = np.random.default_rng(settings.entropy)
     noise = settings.sigma, settings.n_augment, rng, settings.fit_params
     if settings.augmentation == "passes":
-        return fit_in_passes(estimator, X, y, labels, *noise)
-    return fit_on_replicas(estimator, X, y, *noise)
+        fit_in_passes(estimator, X, y, labels, *noise)
+    else:
+        fit_on_replicas(estimator, X, y, *noise)
 
 
 class LabelVoter:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import clone
 from skorch import NeuralNetBinaryClassifier
 
 from .._evaluation_mode import evaluation_mode, leave_training
 from .._noise._torch import TorchArrays
 from .._validation import FloatArray, IndexArray
-from ..training._skorch import classes_of_frozen, fit_with_noise
+from ..training._fit import fit_net
+from ..training._skorch import classes_of_frozen
 from ._base import BaseModel, TrainingSettings
 from ._nets import cast_for_nets, unfrozen
 
@@ -35,11 +35,16 @@ class SkorchModel(BaseModel):
     def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
         return np.unique(y)
 
-    def fit(self, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> Any:
-        index = np.searchsorted(np.unique(y), y)
-        seed = settings.entropy % 2**63
-        return fit_with_noise(
-            clone(self.estimator), X, index, settings.sigma, seed, settings.seeded, settings.fit_params
+    def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
+        fit_net(
+            estimator,
+            X,
+            np.searchsorted(np.unique(y), y),
+            sigma=settings.sigma,
+            recipe=settings.recipe,
+            seed=settings.entropy % 2**63,
+            seeded=settings.seeded,
+            fit_params=settings.fit_params,
         )
 
     def voter(self, classes: NDArray[Any]) -> NeuralVoter:
@@ -52,8 +57,8 @@ class FrozenSkorchModel(SkorchModel):
     def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
         return classes_of_frozen(unfrozen(self.estimator), X, y)
 
-    def fit(self, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> Any:
-        return clone(self.estimator)
+    def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
+        pass
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._gain import PAPER_EDGES, certificate_gain, gain_histogram
+from ._probability import class_probability, class_probability_curve
 from ._scorers import CertifiedScorer, make_certified_scorer
 from ._scores import (
     abstention_rate,
@@ -19,6 +20,8 @@ __all__ = [
     "certificate_gain",
     "certified_accuracy_curve",
     "certified_accuracy_score",
+    "class_probability",
+    "class_probability_curve",
     "gain_histogram",
     "make_certified_scorer",
 ]

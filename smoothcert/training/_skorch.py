@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -54,35 +54,6 @@ class TrainingNoise(Callback):
         return (x + self.sigma * noise, *inputs[1:])
 
 
-def fit_with_noise(
-    net: Any,
-    X: FloatArray,
-    y: NDArray[np.intp],
-    sigma: float,
-    seed: int,
-    seeded: bool,
-    fit_params: Mapping[str, Any],
-) -> Any:
-    """Fit a net, noise included, and leave no trace of how.
-
-    With `seeded`, weights, order and dropout come from the seed too, and the user's own random state is as it was
-    before.
-    """
-    target = y.astype(np.float32) if isinstance(net, NeuralNetBinaryClassifier) else y.astype(np.int64)
-    noise = TrainingNoise(sigma, seed, X[:2], n_classes=int(y.max()) + 1)
-    given = net.callbacks
-    net.callbacks = [*(() if given in (None, "disable") else given), ("smoothcert_noise", noise)]
-    with _own_random_state(seed) if seeded else contextlib.nullcontext():
-        try:
-            net.fit(X, target, **fit_params)
-        finally:
-            noise.detach()
-            net.callbacks = given
-            if hasattr(net, "callbacks_"):
-                net.callbacks_ = [(name, c) for name, c in net.callbacks_ if c is not noise]
-    return net
-
-
 def code_labels(nets: list[Any], labels: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the classes and the labels of the rows as numbers from 0 on, in the type that nets inside another
     estimator are trained on."""
@@ -92,10 +63,18 @@ def code_labels(nets: list[Any], labels: NDArray[Any], y: NDArray[Any]) -> tuple
 
 
 @contextlib.contextmanager
+def own_random_state(seed: int) -> Iterator[None]:
+    """Seed torch, and leave its random state as it was."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+@contextlib.contextmanager
 def fitting_inner_nets(seed: int, seeded: bool) -> Iterator[None]:
     """Fit an estimator with nets inside: with `seeded`, what they draw comes from the seed; errors of torch are
     explained."""
-    with _own_random_state(seed) if seeded else contextlib.nullcontext():
+    with own_random_state(seed) if seeded else contextlib.nullcontext():
         try:
             yield
         except (RuntimeError, IndexError) as error:
@@ -106,13 +85,6 @@ def fitting_inner_nets(seed: int, seeded: bool) -> Iterator[None]:
                 "does, needs a net with two outputs."
             )
             raise
-
-
-@contextlib.contextmanager
-def _own_random_state(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
 
 
 def check_goes_through(net: Any, X: FloatArray) -> None:
