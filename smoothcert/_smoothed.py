@@ -149,7 +149,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"certifier must be set before {nested[0]}, got None, the default. "
                 "Give one first, for example certifier=DipoleCertifier()."
             )
-        return super().set_params(**params)
+        super().set_params(**params)
+        return self
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> SmoothedClassifier:
         """Train the base on noisy copies of the data.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .._numerics import LARGEST_GRADIENT, SAFETY, density
-from .._validation import FloatArray, broadcast, check_counts, check_level
+from .._validation import BoolArray, FloatArray, IndexArray, broadcast, check_counts, check_level
 from ._binomial import binomial_lower, binomial_upper
 from ._stratified import bet_size
 
@@ -94,12 +94,12 @@ def rival_limits(k: ArrayLike, k_rival: ArrayLike, n: ArrayLike, alpha: float) -
 class _Cells(NamedTuple):
     """Rectangles of pairs, cut to what the screen allows, and the row each belongs to."""
 
-    row: FloatArray
+    row: IndexArray
     p: FloatArray  # (2, n_cells), lower end first
     rival: FloatArray  # (2, n_cells)
     middle: FloatArray  # (2, n_cells), of the class first, in units of the normal quantile
 
-    def take(self, which: FloatArray) -> _Cells:
+    def take(self, which: IndexArray | BoolArray) -> _Cells:
         return _Cells(self.row[which], self.p[:, which], self.rival[:, which], self.middle[:, which])
 
 
@@ -155,8 +155,8 @@ def _worse(one: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def _cells(
-    low: FloatArray, high: FloatArray, border: FloatArray, n: FloatArray, most: FloatArray, todo: FloatArray
-) -> Iterator[tuple[FloatArray, _Cells]]:
+    low: FloatArray, high: FloatArray, border: FloatArray, n: FloatArray, most: FloatArray, todo: IndexArray
+) -> Iterator[tuple[IndexArray, _Cells]]:
     """Cells that have pairs with radii below `most`, a part of the rows at a time."""
     step = np.minimum(_STEP / np.sqrt(n), _LARGEST_STEP)
     first, last = np.floor(ndtri(low) / step), np.floor(ndtri(high) / step)
@@ -192,7 +192,7 @@ def _cells(
 
 def _cells_pairs(
     cells: _Cells, k: FloatArray, k_rival: FloatArray, n: FloatArray, alpha: float
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, IndexArray]:
     """The least favourable pair that each cell's test leaves possible, and the cells that have any."""
     found = np.full((2, len(cells.row)), np.nan)
     rest = np.arange(len(cells.row))

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..._numerics import density
-from ..._validation import FloatArray
+from ..._validation import BoolArray, FloatArray
 from ._integral import ChordEnds, InnerIntegral, inner_integral, tangent_roots
 
 _LEAST_DISTANCE = 1e-3
@@ -64,7 +64,7 @@ class Bins(NamedTuple):
         opening = np.abs(tangent_roots(log_w[1] - log_w[0])) / across[:, None]
         return cls(ChordEnds(ends.mass, log_w, weight), misses, ridge, tilt, across, opening)
 
-    def take(self, rows: FloatArray) -> Bins:
+    def take(self, rows: BoolArray) -> Bins:
         ends = ChordEnds(self.ends.mass, self.ends.log_w[:, rows], self.ends.weight[:, rows])
         misses, ridge, tilt, across = (part[rows] for part in self[1:5])
         return Bins(ends, misses, ridge, tilt, across, self.opening[:, rows])
@@ -74,10 +74,10 @@ class WarmStart(NamedTuple):
     """Where solutions were, to start from with other slopes: whether the upper curve is cut, and the deciding end of
     the interval, counted so that half-spaces of a given share end at the same place."""
 
-    upper: FloatArray
+    upper: BoolArray
     end: FloatArray
 
-    def take(self, rows: FloatArray) -> WarmStart:
+    def take(self, rows: BoolArray) -> WarmStart:
         return WarmStart(self.upper[rows], self.end[rows])
 
 
@@ -147,7 +147,7 @@ def _newton(
     missed: FloatArray,
     allowed: FloatArray,
     excess: FloatArray,
-    upper: FloatArray,
+    upper: BoolArray,
     rise: FloatArray,
 ) -> FloatArray:
     """Newton's step in the distance; `rise` is how fast `nu` grows with it."""
@@ -170,10 +170,10 @@ def _other_side(
     share: FloatArray,
     missed: FloatArray,
     allowed: FloatArray,
-    upper: FloatArray,
+    upper: BoolArray,
     touch: FloatArray,
     kink: FloatArray,
-    crossing: FloatArray,
+    crossing: BoolArray,
 ) -> FloatArray:
     """Where to go on when the solution turns out to be on the other curve: where a half-space would end."""
     share, missed, touch = share[:, crossing], missed[:, crossing], touch[:, crossing]
@@ -181,6 +181,6 @@ def _other_side(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         of_lower = (allowed - share[1]) / share[0]
         of_upper = np.clip((allowed - share[0] * missed[0]) / share[1], allowed, allowed / share[1])
-    end = -ndtri(np.clip(np.where(upper, of_lower, of_upper), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
+    end: FloatArray = -ndtri(np.clip(np.where(upper, of_lower, of_upper), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
     on_lower = np.minimum(end - touch[0], kink - _LEAST_DISTANCE) - kink
     return np.where(upper, on_lower, np.maximum(end - touch[1], _LEAST_DISTANCE))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._validation import FloatArray
+from ..._validation import BoolArray, FloatArray
 from ._bins import Bins, WarmStart, solve_bins
 from ._integral import ChordEnds, InnerIntegral, inner_integral
 
@@ -128,7 +128,7 @@ class _Problem(NamedTuple):
     bins: Bins
     grad_norm: FloatArray
 
-    def take(self, rows: FloatArray) -> _Problem:
+    def take(self, rows: BoolArray) -> _Problem:
         return _Problem(self.bins.take(rows), self.grad_norm[rows])
 
 
@@ -159,7 +159,7 @@ class _Bracket:
         far = np.where(np.isnan(share), np.clip(newton, log_k - _LONG_STEP, log_k + _LONG_STEP), chord)
         return np.clip(np.where(short, newton, far), self.least, self.most)
 
-    def keep(self, rows: FloatArray) -> None:
+    def keep(self, rows: BoolArray) -> None:
         for name, values in vars(self).items():
             setattr(self, name, values[rows])
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._numerics import density, exp_tangent_roots
-from ..._validation import FloatArray
+from ..._validation import BoolArray, FloatArray
 
 _LOG_ZERO = -600.0
 """Stands for the logarithm of zero; whatever it multiplies vanishes in double precision."""
@@ -88,7 +88,7 @@ class InnerIntegral:
 
     log_w: FloatArray
     across: FloatArray
-    cut: FloatArray
+    cut: BoolArray
     z: FloatArray
     at: FloatArray
     rate: FloatArray

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._numerics import SAFETY, density
-from ..._validation import FloatArray
+from ..._validation import BoolArray, FloatArray, IndexArray
 from ._dual import USUAL_SLOPE, Multipliers, best_multipliers, integral_value
 from ._integral import ChordEnds, bin_masses, chord_ends
 
@@ -265,13 +265,13 @@ class _Search:
         self.last, self.last_margin = np.zeros_like(guess), np.full_like(guess, np.nan)
         self.going = np.ones(len(guess), dtype=bool)
 
-    def learn(self, margin: FloatArray, rows: FloatArray) -> None:
+    def learn(self, margin: FloatArray, rows: BoolArray) -> None:
         """Take in the margins of some rows at their current radii."""
         passed = margin >= 0.0
         self.low = np.where(rows & passed, np.maximum(self.low, self.radius), self.low)
         self.high = np.where(rows & ~passed, np.minimum(self.high, self.radius), self.high)
 
-    def settled(self, margin: FloatArray) -> FloatArray:
+    def settled(self, margin: FloatArray) -> BoolArray:
         """Little is left to be gained, or nothing is left at all."""
         near = (margin >= 0.0) & (margin < _MARGIN)
         return near | (self.high - self.low < _TOLERANCE * self.high) | (self.radius < _LEAST_RADIUS)
@@ -284,7 +284,7 @@ class _Search:
         self.high, self.low = np.where(self.going, self.radius, self.high), np.where(self.going, 0.0, self.low)
         self.advance(margin - _MARGIN, self.going)
 
-    def advance(self, margin: FloatArray, rows: FloatArray) -> None:
+    def advance(self, margin: FloatArray, rows: BoolArray) -> None:
         """A secant step for some rows; half-way where it would leave the bracket, less far back without one."""
         with np.errstate(divide="ignore", invalid="ignore"):
             measured = (margin - self.last_margin) / (self.radius - self.last)
@@ -336,7 +336,7 @@ class _CircleTest:
         self.rounding = SAFETY * (1.0 + np.sum(mass * np.abs(cells.nu), axis=-1))
 
     def __call__(
-        self, radius: FloatArray, going: FloatArray, everything: bool = True, watch: bool = False
+        self, radius: FloatArray, going: BoolArray, everything: bool = True, watch: bool = False
     ) -> FloatArray:
         """Margins of circles of these radii for some rows, over all points or over those that are watched; with
         `watch`, points with margins near the smallest are watched from now on."""
@@ -373,7 +373,7 @@ class _CircleTest:
         ends = np.concatenate([losses[:, :1], losses, losses[:, -1:]], axis=1)
         return np.maximum(ends[:, 1:], ends[:, :-1])
 
-    def _tested(self, along: FloatArray) -> FloatArray:
+    def _tested(self, along: FloatArray) -> BoolArray:
         """Which cells test which vertices: those on edges that reach over the cell. (n_rows, n_cells, n_vertices)"""
         borders = self.cells.borders
         infinite = np.full((len(borders), 1), np.inf)
@@ -384,7 +384,7 @@ class _CircleTest:
         tested[..., 1:] |= meets
         return tested
 
-    def _ends(self, along: FloatArray, row: FloatArray, vertex: FloatArray) -> ChordEnds:
+    def _ends(self, along: FloatArray, row: IndexArray, vertex: IndexArray) -> ChordEnds:
         # Cells share vertices.
         place, which = np.unique(row * along.shape[1] + vertex, return_inverse=True)
         ends = _repeated(chord_ends(self.edges, along.reshape(-1)[place]), self.functions)
