@@ -135,7 +135,8 @@ def _nearly_sure(k: FloatArray, n: FloatArray, alpha: float) -> FloatArray:
 def _sure_misses(n: FloatArray, alpha: float) -> FloatArray:
     """Probability of other classes up to which a pair counts as nearly sure: what is possible if no vote is for them,
     at half of the level."""
-    return np.minimum(-1.02 * np.log(alpha / 2.0) / n, 1.0)
+    misses: FloatArray = np.minimum(-1.02 * np.log(alpha / 2.0) / n, 1.0)
+    return misses
 
 
 def _few_for_rival(k: FloatArray, k_rival: FloatArray, n: FloatArray, border: FloatArray, alpha: float) -> FloatArray:
@@ -146,7 +147,8 @@ def _few_for_rival(k: FloatArray, k_rival: FloatArray, n: FloatArray, border: Fl
 
 
 def _half_radius(pair: FloatArray) -> FloatArray:
-    return ndtri(pair[0]) - ndtri(pair[1])
+    apart: FloatArray = ndtri(pair[0]) - ndtri(pair[1])
+    return apart
 
 
 def _worse(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -268,4 +270,5 @@ def _log_factor(
     jump = log_win + log_lose
     with np.errstate(divide="ignore"):
         factor = (LARGEST_GRADIENT + 2.0 * _BERRY_ESSEEN * jump) / np.sqrt(variance)
-    return np.minimum(np.log(factor * (1.0 + SAFETY)), 0.0)
+    log_factor: FloatArray = np.minimum(np.log(factor * (1.0 + SAFETY)), 0.0)
+    return log_factor

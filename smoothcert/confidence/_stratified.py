@@ -162,4 +162,5 @@ def _log_factor(jumps: FloatArray, spread: FloatArray) -> FloatArray:
     variance = np.cumsum(spread * np.square(jumps) * np.exp(-jumps), axis=-1)
     with np.errstate(divide="ignore"):
         factors = (LARGEST_GRADIENT + 2.0 * _BERRY_ESSEEN * jumps) / np.sqrt(variance)
-    return np.minimum(np.log(np.min(factors, axis=-1) * (1.0 + SAFETY)), 0.0)
+    log_factor: FloatArray = np.minimum(np.log(np.min(factors, axis=-1) * (1.0 + SAFETY)), 0.0)
+    return log_factor

@@ -115,4 +115,5 @@ def _limit_at(
     grown = np.sum(trials[:, None] * excess, axis=-1)  # 2 q T
     logs = -np.sum(trials[:, None] * np.log1p(-share), axis=-1) - np.log1p(grown)
     square = (1.0 + grown) * (norm_sq + means + (log_term + 0.5 * n_features * logs) / q)
-    return shift + np.sqrt(np.maximum(square, 0.0))
+    limit: FloatArray = shift + np.sqrt(np.maximum(square, 0.0))
+    return limit

@@ -238,7 +238,7 @@ class DirectionalTally(DirectionalEvidence):
     @property
     def n_features(self) -> int:
         """Dimension of the noise."""
-        return self.plan.direction.shape[1]
+        return int(self.plan.direction.shape[1])
 
     @property
     def stratum_trials(self) -> IntArray:
@@ -258,7 +258,8 @@ class DirectionalTally(DirectionalEvidence):
         sizes = 1.01 * np.square(np.sum(weights * lengths, axis=-1)) + squares
         error = np.sum(weights * np.asarray(self.grad_error)[:, None], axis=-1)
         n_terms = self.n_features + 2 * self.plan.n_strata + 8
-        return square_of_length_up(whole, sizes, error, n_terms) - squares
+        estimate: FloatArray = square_of_length_up(whole, sizes, error, n_terms) - squares
+        return estimate
 
     @property
     def needs_noise(self) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._validation import FloatArray
+from .._validation import FloatArray, IndexArray
 
 _UNIT = 2.0**-53
 
@@ -36,7 +36,7 @@ def round_square_down(square: FloatArray, error: FloatArray) -> FloatArray:
     return np.maximum(np.floor((square - 1.01 * error) * SQUARE_STEPS), 0.0) / SQUARE_STEPS
 
 
-def length_error(n_samples: FloatArray, n_features: int, square: FloatArray, n_terms: float) -> FloatArray:
+def length_error(n_samples: IndexArray | int, n_features: int, square: FloatArray, n_terms: float) -> FloatArray:
     """Return a bound of the length of the error of a vector sum computed with `n_terms` and rounded.
 
     Rounding to steps moves each component by half a step at most. The summation moves the vector by ``gamma(n_terms)``
@@ -46,7 +46,8 @@ def length_error(n_samples: FloatArray, n_features: int, square: FloatArray, n_t
     """
     rounding = np.sqrt(n_features) * 0.5 / SUM_STEPS
     summation = gamma(n_terms) * np.sqrt(n_samples * (square + 1.0 / SQUARE_STEPS))
-    return np.ceil(1.01 * (rounding + summation) * _ERROR_STEPS) / _ERROR_STEPS
+    error: FloatArray = np.ceil(1.01 * (rounding + summation) * _ERROR_STEPS) / _ERROR_STEPS
+    return error
 
 
 def square_of_length_up(square: FloatArray, sizes: FloatArray, error: FloatArray, n_terms: float) -> FloatArray:
@@ -62,4 +63,5 @@ def square_of_length_up(square: FloatArray, sizes: FloatArray, error: FloatArray
         Bound of the length of the sum's error.
     """
     least = np.maximum(square, 0.0) + 1.01 * gamma(n_terms) * sizes
-    return least + (2.0 * np.sqrt(least) + error) * error * (1.0 + 8.0 * _UNIT)
+    most: FloatArray = least + (2.0 * np.sqrt(least) + error) * error * (1.0 + 8.0 * _UNIT)
+    return most

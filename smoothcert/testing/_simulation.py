@@ -47,7 +47,8 @@ def sample_tally(
     """
     rng = np.random.default_rng(seed)
     n_pilots = n_rows if n_pilots is None else min(n_pilots, n_rows)
-    plan, left = None, certifier.n_samples
+    plan: Any = None  # of the type that the certifier's pilots make
+    left = certifier.n_samples
     sides = 2 if certifier.pairing == "antithetic" else 1
     chosen = np.full(n_pilots, candidate)
     for pilot in certifier.pilots(gradients=False):

@@ -181,6 +181,7 @@ def _other_side(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         of_lower = (allowed - share[1]) / share[0]
         of_upper = np.clip((allowed - share[0] * missed[0]) / share[1], allowed, allowed / share[1])
-    end: FloatArray = -ndtri(np.clip(np.where(upper, of_lower, of_upper), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
+    end = -ndtri(np.clip(np.where(upper, of_lower, of_upper), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
     on_lower = np.minimum(end - touch[0], kink - _LEAST_DISTANCE) - kink
-    return np.where(upper, on_lower, np.maximum(end - touch[1], _LEAST_DISTANCE))
+    there: FloatArray = np.where(upper, on_lower, np.maximum(end - touch[1], _LEAST_DISTANCE))
+    return there

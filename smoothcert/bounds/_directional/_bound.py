@@ -72,7 +72,8 @@ def directional_lower_bound(
     multipliers = best_multipliers(ends, misses, grad_norm, away, thorough=True)
     value = dual_value(ends, misses, grad_norm, away, multipliers)
     rounding = SAFETY * (1.0 + np.sum(ends.mass * np.abs(multipliers.nu), axis=-1))
-    return np.clip(value - rounding, 0.0, 1.0)[()]
+    bound: FloatArray = np.clip(value - rounding, 0.0, 1.0)
+    return bound[()]
 
 
 def directional_radius(shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike, n_vertices: int = 96) -> FloatArray:

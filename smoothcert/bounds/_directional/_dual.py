@@ -202,7 +202,8 @@ def _total(parts: FloatArray) -> FloatArray:
     One axis after the other: numpy would add a single problem in another order than the same one among others.
     """
     low, high = np.sum(parts, axis=-1)
-    return low + high
+    total: FloatArray = low + high
+    return total
 
 
 def _not_far(z: FloatArray) -> FloatArray:
@@ -212,7 +213,7 @@ def _not_far(z: FloatArray) -> FloatArray:
 
 def _penalised(problem: _Problem, inner: InnerIntegral, multipliers: Multipliers) -> FloatArray:
     bins = problem.bins
-    cost = np.sum(bins.ends.mass * bins.ridge * np.square(multipliers.nu), axis=-1) / 2.0
+    cost: FloatArray = np.sum(bins.ends.mass * bins.ridge * np.square(multipliers.nu), axis=-1) / 2.0
     return _value(bins.ends, bins.misses, problem.grad_norm, inner, multipliers) - cost
 
 

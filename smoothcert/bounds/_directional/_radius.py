@@ -97,12 +97,13 @@ class Cells:
 
 def cell_middles(radius: FloatArray) -> FloatArray:
     """Displacements along the direction that the cells for these radii are made for; shape (n_rows, n_cells)."""
-    return radius[:, None] * _middle
+    middles: FloatArray = radius[:, None] * _middle
+    return middles
 
 
 def n_functions(edges: FloatArray, of_bins: FloatArray) -> int:
     """How many functions are measured in the same bins: 1 for a class, 2 for a class and a rival."""
-    return of_bins.shape[-1] // (len(edges) + 1)
+    return int(of_bins.shape[-1]) // (len(edges) + 1)
 
 
 def _repeated(ends: ChordEnds, times: int) -> ChordEnds:
@@ -371,7 +372,8 @@ class _CircleTest:
         """What the edges at each vertex may lose in between; of its two edges the longer one."""
         losses = self.functions * _EDGE_LOSS * (np.square(np.diff(along)) + np.square(np.diff(across)))
         ends = np.concatenate([losses[:, :1], losses, losses[:, -1:]], axis=1)
-        return np.maximum(ends[:, 1:], ends[:, :-1])
+        longer: FloatArray = np.maximum(ends[:, 1:], ends[:, :-1])
+        return longer
 
     def _tested(self, along: FloatArray) -> BoolArray:
         """Which cells test which vertices: those on edges that reach over the cell. (n_rows, n_cells, n_vertices)"""
