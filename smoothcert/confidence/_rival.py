@@ -15,23 +15,43 @@ from ._binomial import binomial_lower, binomial_upper
 from ._stratified import bet_size
 
 _FEW = 40.0
-"""Expected votes for the rival up to which both probabilities are limited one by one, exactly."""
+"""Expected votes for the rival up to which both probabilities are limited one by one, exactly.
+
+With few votes the factor to Markov's inequality gains little. Any number is valid: it depends on `n` alone which test a
+pair belongs to. Where the class itself has no more votes than this, nothing is certified.
+"""
 
 _FEW_TRIALS = 400
-"""With fewer trials than this they always are."""
+"""With fewer trials than this they always are; about the size of radii only, for the same reason."""
 
 _SCREEN_SHARE = 0.01
-"""Share of the level for each of two exact limits that keep the search short."""
+"""Share of the level for each of two exact limits that keep the search short. The tests have the rest, so any share is
+valid; limits widen with the logarithm of it only, and a small one leaves nearly all of the level to the tests."""
 
 _BERRY_ESSEEN = 0.4748
 """Constant of the Berry-Esseen inequality for identically distributed variables (Shevtsova 2011)."""
 
 _STEP, _LARGEST_STEP = 6.0, 0.1
-"""Width of a cell in units of the normal quantile, times the root of the trials; and at most."""
+"""Width of a cell in units of the normal quantile, times the root of the trials; and at most.
+
+Each cell has one test for all of its pairs: wide ones lose a little, narrow ones take longer. Six is about five standard
+deviations of an observed probability of one half. Any width that depends on `n` alone is valid.
+"""
 
 _BET_FACTORS = (0.8, 1.0, 1.25)
+"""Bets that are tried, relative to the size that is best for the pair in the middle of a cell.
+
+More of them make radii a little larger and take longer. The best may be taken: given a pair, each of them refuses it
+where one and the same statistic ``a k - b k_rival`` is above some threshold, so the events are nested, and together they
+are as likely as the largest of them.
+"""
+
 _BISECTIONS = 14
+"""Steps towards the smallest radius on a line. Each probability is taken from the end of what is left where it is less
+favourable, so any number is valid; after 14 what is left is 2^-14 of the line within the cell."""
+
 _CELLS_AT_ONCE = 2**16
+"""Cells are made for several rows together up to this number: arrays of them take 0.5 MB. About speed only."""
 
 
 def rival_limits(k: ArrayLike, k_rival: ArrayLike, n: ArrayLike, alpha: float) -> tuple[FloatArray, FloatArray]:
@@ -213,6 +233,7 @@ def _cells_pairs(
 
 
 _REFUSED = np.array([2.0, 0.0])
+"""Stands for a cell of which nothing is left, and is told from a pair by a probability above one."""
 
 
 def _line_pairs(

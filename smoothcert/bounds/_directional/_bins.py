@@ -21,9 +21,18 @@ from ..._numerics import density
 from ..._validation import BoolArray, FloatArray
 from ._integral import ChordEnds, InnerIntegral, inner_integral, tangent_roots
 
+# All of these are about how fast good multipliers are found. The bound is valid for any multipliers.
+
 _LEAST_DISTANCE = 1e-3
+"""Distances from a touching point, where nothing has a derivative, are kept at least this large, in units of sigma."""
+
 _FIRST_DISTANCE = 0.05
+"""Where to start if a half-space with the share of the bin would not cut the upper curve: close to its touching point,
+but well away from the least distance."""
+
 _LEAST_SHARE = 1e-12
+"""Shares are clipped by this before their normal quantiles are taken, which then are at most about 7."""
+
 _PROBIT_BELOW = 0.4
 """Shares of misses above this fall nearly linearly with the distance, those below like a normal tail."""
 

@@ -21,19 +21,28 @@ from ..._validation import BoolArray, FloatArray
 from ._bins import Bins, WarmStart, solve_bins
 from ._integral import ChordEnds, InnerIntegral, inner_integral
 
+# All of these are about how fast good multipliers are found, and how good they are. The bound is valid for any
+# multipliers, so none of them is about validity.
+
 _LOG_TOLERANCE = 1e-2
 """Slopes this close, relatively, are good enough: at the best slope the bound is flat."""
 
-
 _LEAST_STEPS, _STEPS = 2, 6
+"""After how many slopes a problem may stop, because bins are solved from where the last slope left them; and after how
+many it must. The best multipliers met on the way are returned."""
 
 _BIN_STEPS = (3, 2)
 """Newton steps in the bins, for the first slope and for each other one; so few solve nearly all bins."""
 
 _THOROUGH_BIN_STEPS = (25, 10)
-_THOROUGH_STEPS = 20
-_SHORT_STEP, _LONG_STEP = 0.2, 0.6
+"""The same for single bounds, where time matters less: halving alone would bring a distance into a part of 2^-25."""
 
+_THOROUGH_STEPS = 20
+"""Slopes for single bounds, at most."""
+
+_SHORT_STEP, _LONG_STEP = 0.2, 0.6
+"""Steps of the logarithm of the slope: up to which one by Newton's method is trusted, and the longest without a
+bracket, a little less than a factor of two. See `_Bracket.next`."""
 
 USUAL_SLOPE = 0.6
 """A slope, relative to the displacement across, from which most problems are solved quickly."""

@@ -36,12 +36,20 @@ the axis the best multipliers follow the likelihood ratio along it closely, so c
 
 N_CELLS = len(BORDERS) + 1
 
+# The displacements the cells are made for. The outer two cells are unbounded and made for points near their borders.
+# Vertices are a little outside of the circle; cells beyond it are made for a small displacement across, not for none.
+# This decides how good multipliers are; they are valid at any displacement.
 _middle = np.concatenate([[BORDERS[0] + 0.015], (BORDERS[1:] + BORDERS[:-1]) / 2.0, [-0.9]])
 _height = np.sqrt(np.maximum(1.01**2 - np.square(_middle), 0.1**2))
 
 _EDGE_LOSS = float(density(np.asarray(1.0))) / 4.0
+"""What is lost on an edge of length 1: proved, and needed for validity."""
+
 _EVALUATIONS_AT_ONCE = 2**17
+"""Integrals evaluated at once: arrays of them take 1 MB. About speed only."""
+
 _LARGEST_RADIUS = 30.0
+"""Where the search ends, which can make radii smaller only. Misses of 1e-197 would spoil such a radius."""
 
 _MARGIN = 3e-5
 """Probability that may be left over at the radius returned."""
@@ -50,6 +58,7 @@ _TOLERANCE = 1e-4
 """Part of the radius that may be left over where the margin jumps, because a vertex enters another cell."""
 
 _LEAST_RADIUS = 1e-4
+"""Where the search gives up, with the radius 0 if none was accepted; so small a radius is of no use."""
 
 _FLATTEST = -0.1
 """Probability lost for each unit of the radius, at least, if a measured slope is to be believed; 0.35 is usual."""
