@@ -17,8 +17,9 @@ from ._stratified import bet_size
 _FEW = 40.0
 """Expected votes for the rival up to which both probabilities are limited one by one, exactly.
 
-With few votes the factor to Markov's inequality gains little. Any number is valid: it depends on `n` alone which test a
-pair belongs to. Where the class itself has no more votes than this, nothing is certified.
+The fewer they are, the larger is the Berry-Esseen term in the tests of the cells. Any number is valid: which test a pair
+belongs to does not depend on votes. Where the class has no more votes than this and the rival may expect more, nothing
+is certified.
 """
 
 _FEW_TRIALS = 400
@@ -34,16 +35,16 @@ _BERRY_ESSEEN = 0.4748
 _STEP, _LARGEST_STEP = 6.0, 0.1
 """Width of a cell in units of the normal quantile, times the root of the trials; and at most.
 
-Each cell has one test for all of its pairs: wide ones lose a little, narrow ones take longer. Six is about five standard
-deviations of an observed probability of one half. Any width that depends on `n` alone is valid.
+Each cell has one test for all of its pairs: wide ones lose a little, narrow ones take longer. Six is about five
+standard deviations of an observed probability of one half. Any width that depends on `n` alone is valid.
 """
 
 _BET_FACTORS = (0.8, 1.0, 1.25)
-"""Bets that are tried, relative to the size that is best for the pair in the middle of a cell.
+"""Bets that are tried, relative to the size that is about best for the pair in the middle of a cell.
 
-More of them make radii a little larger and take longer. The best may be taken: given a pair, each of them refuses it
-where one and the same statistic ``a k - b k_rival`` is above some threshold, so the events are nested, and together they
-are as likely as the largest of them.
+More of them make radii a little larger and take longer. The best may be taken: each bet refuses a given pair only if
+``a k - b k_rival`` is above a threshold, and `a` and `b` are the same for all bets. So these events are nested, and one
+of them happens no more often than the most likely of them, with probability at most the level.
 """
 
 _BISECTIONS = 14

@@ -12,7 +12,7 @@ from .._validation import FloatArray, broadcast, check_counts, check_interval, c
 
 _LARGEST_BET = 0.5
 """Bets are clipped so that no sample multiplies the wealth by less than one half. For validity it must stay positive,
-which takes bets below 1; smaller ones change more of the weights."""
+which takes bets below 1; a smaller limit would clip more of the weights."""
 
 _BERRY_ESSEEN = 0.56
 """Constant of the Berry-Esseen inequality for sums of independent variables (Shevtsova 2010)."""

@@ -17,14 +17,14 @@ from ._base import IntArray, RowArrays, Tally, as_row_counts, broadcast_to_rows,
 from ._sum_errors import square_of_length_up
 from ._sums import directional_sums
 
-# Strata decide how well a tilt can follow its best shape, and how many sums are kept. The limit of the gradient is valid
-# for any strata that are fixed before the estimation.
+# Strata decide how well a tilt can follow its best shape, and how many sums are kept. The limit of the gradient is
+# valid for any strata that are fixed before the estimation.
 
 _STRATA = 8
 """Two outer ones and six in between, each 0.7 wide; more of them would take more memory."""
 
 _STRATA_END = 2.1
-"""Where the outer strata begin, in units of sigma; both together have 3.6% of the samples."""
+"""Where the outer strata begin, in units of sigma; both together have about 3.6% of the samples."""
 
 _NUMBERS_OF_A_ROW = 2**18
 """Sums of an input are kept within 2 MB: in very many dimensions there are fewer strata."""

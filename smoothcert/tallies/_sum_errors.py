@@ -22,8 +22,8 @@ _UNIT = 2.0**-53
 # Sums of each update are rounded to these steps of a unit. Multiples of a power of two add without rounding in float64
 # while there are fewer than 2^53 of them, so merging is exact in every order: for vector sums up to 2^29, which takes
 # more than a billion samples, since no mean of `noise (f - 1/2)` is longer than 0.4; for square sums up to 2^43.
-# Bounds of errors are much smaller, so their steps are finer: they are at most ``sqrt(n_features) 2^-25`` an update, but
-# for the summation, and may sum up to 2^13, which takes more than a hundred million updates in 150,528 dimensions.
+# Bounds of errors are much smaller, so their steps are finer: rounding adds ``sqrt(n_features) 2^-25`` an update, and
+# they may sum up to 2^13, which takes more than a hundred million updates in 150,528 dimensions.
 SUM_STEPS = 2.0**24
 SQUARE_STEPS = 2.0**10
 _ERROR_STEPS = 2.0**40

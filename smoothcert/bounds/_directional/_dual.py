@@ -35,7 +35,7 @@ _BIN_STEPS = (3, 2)
 """Newton steps in the bins, for the first slope and for each other one; so few solve nearly all bins."""
 
 _THOROUGH_BIN_STEPS = (25, 10)
-"""The same for single bounds, where time matters less: halving alone would bring a distance into a part of 2^-25."""
+"""The same for single bounds, where time matters less: halving alone would narrow a bracket to 2^-25 of its width."""
 
 _THOROUGH_STEPS = 20
 """Slopes for single bounds, at most."""

@@ -46,10 +46,10 @@ _EDGE_LOSS = float(density(np.asarray(1.0))) / 4.0
 """What is lost on an edge of length 1: proved, and needed for validity."""
 
 _EVALUATIONS_AT_ONCE = 2**17
-"""Integrals evaluated at once: arrays of them take 1 MB. About speed only."""
+"""Integrals evaluated at once: arrays of them take about 1 MB. About speed only."""
 
 _LARGEST_RADIUS = 30.0
-"""Where the search ends, which can make radii smaller only. Misses of 1e-197 would spoil such a radius."""
+"""Where the search ends, which can only make radii smaller. By votes alone such a radius needs misses below 1e-197."""
 
 _MARGIN = 3e-5
 """Probability that may be left over at the radius returned."""
@@ -58,7 +58,7 @@ _TOLERANCE = 1e-4
 """Part of the radius that may be left over where the margin jumps, because a vertex enters another cell."""
 
 _LEAST_RADIUS = 1e-4
-"""Where the search gives up, with the radius 0 if none was accepted; so small a radius is of no use."""
+"""Where the search gives up, with the radius 0 if none was accepted: so small a part of sigma is of no use."""
 
 _FLATTEST = -0.1
 """Probability lost for each unit of the radius, at least, if a measured slope is to be believed; 0.35 is usual."""
