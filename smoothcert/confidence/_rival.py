@@ -17,9 +17,9 @@ from ._stratified import bet_size
 _FEW = 40.0
 """Expected votes for the rival up to which both probabilities are limited one by one, exactly.
 
-The fewer they are, the larger is the Berry-Esseen term in the tests of the cells. Any number is valid: which test a pair
-belongs to does not depend on votes. Where the class has no more votes than this and the rival may expect more, nothing
-is certified.
+The fewer they are, the larger is the Berry-Esseen term in the tests of the cells. Any number is valid: which test a
+pair belongs to does not depend on votes. Where the class has no more votes than this and the rival may expect more,
+nothing is certified.
 """
 
 _FEW_TRIALS = 400

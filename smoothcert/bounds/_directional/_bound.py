@@ -17,8 +17,8 @@ _LEAST_ACROSS = 1e-3
 with them, and makes the bound a little smaller."""
 
 _LEAST_VERTICES = 24
-"""Fewer would be valid, but lose more: with 24 vertices the edges around a radius of 1 may lose a probability of 0.001 in
-front and 0.004 behind."""
+"""Fewer would be valid, but lose more: with 24 vertices the edges around a radius of 1 may lose a probability of 0.001
+in front and 0.004 behind."""
 
 
 def directional_lower_bound(
