@@ -161,7 +161,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"certifier must be set before {nested[0]}, got None, the default. "
                 "Give one first, for example certifier=DipoleCertifier()."
             )
-        return super().set_params(**params)
+        super().set_params(**params)
+        return self
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> SmoothedClassifier:
         """Train the base on noisy copies of the data.
@@ -224,7 +225,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             classes apart.
         """
         counts = self._votes(X)
-        labels = self.classes_[np.argmax(counts, axis=1)]
+        labels: NDArray[Any] = self.classes_[np.argmax(counts, axis=1)]
         if self.abstain_label is None:
             return labels
         ordered = np.sort(counts, axis=1)
@@ -250,7 +251,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Columns in the order of `classes_`.
         """
         counts = self._votes(X)
-        return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        shares: FloatArray = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        return shares
 
     def certify(self, X: Any, journal: Any = None) -> Certificates:
         """Predict, and prove how far each prediction holds.
@@ -354,9 +356,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         _refuse_mappings(X)
         if len(self._input_shape) > 1:  # of images scikit-learn would compare the first axis only
             self._check_shape(np.shape(X))
-        X = validate_data(self, _without_torch(X), reset=False, **_ACCEPTED)
-        self._check_shape(X.shape)
-        return X
+        checked: FloatArray = validate_data(self, _without_torch(X), reset=False, **_ACCEPTED)
+        self._check_shape(checked.shape)
+        return checked
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if shape[1:] != self._input_shape:

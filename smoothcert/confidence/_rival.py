@@ -10,28 +10,49 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .._numerics import LARGEST_GRADIENT, SAFETY, density
-from .._validation import FloatArray, broadcast, check_counts, check_level
+from .._validation import BoolArray, FloatArray, IndexArray, broadcast, check_counts, check_level
 from ._binomial import binomial_lower, binomial_upper
 from ._stratified import bet_size
 
 _FEW = 40.0
-"""Expected votes for the rival up to which both probabilities are limited one by one, exactly."""
+"""Expected votes for the rival up to which both probabilities are limited one by one, exactly.
+
+The fewer they are, the larger is the Berry-Esseen term in the tests of the cells. Any number is valid: which test a
+pair belongs to does not depend on votes. Where the class has no more votes than this and the rival may expect more,
+nothing is certified.
+"""
 
 _FEW_TRIALS = 400
-"""With fewer trials than this they always are."""
+"""With fewer trials than this they always are; about the size of radii only, for the same reason."""
 
 _SCREEN_SHARE = 0.01
-"""Share of the level for each of two exact limits that keep the search short."""
+"""Share of the level for each of two exact limits that keep the search short. The tests have the rest, so any share is
+valid; limits widen with the logarithm of it only, and a small one leaves nearly all of the level to the tests."""
 
 _BERRY_ESSEEN = 0.4748
 """Constant of the Berry-Esseen inequality for identically distributed variables (Shevtsova 2011)."""
 
 _STEP, _LARGEST_STEP = 6.0, 0.1
-"""Width of a cell in units of the normal quantile, times the root of the trials; and at most."""
+"""Width of a cell in units of the normal quantile, times the root of the trials; and at most.
+
+Each cell has one test for all of its pairs: wide ones lose a little, narrow ones take longer. Six is about five
+standard deviations of an observed probability of one half. Any width that depends on `n` alone is valid.
+"""
 
 _BET_FACTORS = (0.8, 1.0, 1.25)
+"""Bets that are tried, relative to the size that is about best for the pair in the middle of a cell.
+
+More of them make radii a little larger and take longer. The best may be taken: each bet refuses a given pair only if
+``a k - b k_rival`` is above a threshold, and `a` and `b` are the same for all bets. So these events are nested, and one
+of them happens no more often than the most likely of them, with probability at most the level.
+"""
+
 _BISECTIONS = 14
+"""Steps towards the smallest radius on a line. Each probability is taken from the end of what is left where it is less
+favourable, so any number is valid; after 14 what is left is 2^-14 of the line within the cell."""
+
 _CELLS_AT_ONCE = 2**16
+"""Cells are made for several rows together up to this number: arrays of them take 0.5 MB. About speed only."""
 
 
 def rival_limits(k: ArrayLike, k_rival: ArrayLike, n: ArrayLike, alpha: float) -> tuple[FloatArray, FloatArray]:
@@ -94,12 +115,12 @@ def rival_limits(k: ArrayLike, k_rival: ArrayLike, n: ArrayLike, alpha: float) -
 class _Cells(NamedTuple):
     """Rectangles of pairs, cut to what the screen allows, and the row each belongs to."""
 
-    row: FloatArray
+    row: IndexArray
     p: FloatArray  # (2, n_cells), lower end first
     rival: FloatArray  # (2, n_cells)
     middle: FloatArray  # (2, n_cells), of the class first, in units of the normal quantile
 
-    def take(self, which: FloatArray) -> _Cells:
+    def take(self, which: IndexArray | BoolArray) -> _Cells:
         return _Cells(self.row[which], self.p[:, which], self.rival[:, which], self.middle[:, which])
 
 
@@ -135,7 +156,8 @@ def _nearly_sure(k: FloatArray, n: FloatArray, alpha: float) -> FloatArray:
 def _sure_misses(n: FloatArray, alpha: float) -> FloatArray:
     """Probability of other classes up to which a pair counts as nearly sure: what is possible if no vote is for them,
     at half of the level."""
-    return np.minimum(-1.02 * np.log(alpha / 2.0) / n, 1.0)
+    misses: FloatArray = np.minimum(-1.02 * np.log(alpha / 2.0) / n, 1.0)
+    return misses
 
 
 def _few_for_rival(k: FloatArray, k_rival: FloatArray, n: FloatArray, border: FloatArray, alpha: float) -> FloatArray:
@@ -146,7 +168,8 @@ def _few_for_rival(k: FloatArray, k_rival: FloatArray, n: FloatArray, border: Fl
 
 
 def _half_radius(pair: FloatArray) -> FloatArray:
-    return ndtri(pair[0]) - ndtri(pair[1])
+    apart: FloatArray = ndtri(pair[0]) - ndtri(pair[1])
+    return apart
 
 
 def _worse(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -155,8 +178,8 @@ def _worse(one: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def _cells(
-    low: FloatArray, high: FloatArray, border: FloatArray, n: FloatArray, most: FloatArray, todo: FloatArray
-) -> Iterator[tuple[FloatArray, _Cells]]:
+    low: FloatArray, high: FloatArray, border: FloatArray, n: FloatArray, most: FloatArray, todo: IndexArray
+) -> Iterator[tuple[IndexArray, _Cells]]:
     """Cells that have pairs with radii below `most`, a part of the rows at a time."""
     step = np.minimum(_STEP / np.sqrt(n), _LARGEST_STEP)
     first, last = np.floor(ndtri(low) / step), np.floor(ndtri(high) / step)
@@ -192,7 +215,7 @@ def _cells(
 
 def _cells_pairs(
     cells: _Cells, k: FloatArray, k_rival: FloatArray, n: FloatArray, alpha: float
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, IndexArray]:
     """The least favourable pair that each cell's test leaves possible, and the cells that have any."""
     found = np.full((2, len(cells.row)), np.nan)
     rest = np.arange(len(cells.row))
@@ -211,6 +234,7 @@ def _cells_pairs(
 
 
 _REFUSED = np.array([2.0, 0.0])
+"""Stands for a cell of which nothing is left, and is told from a pair by a probability above one."""
 
 
 def _line_pairs(
@@ -268,4 +292,5 @@ def _log_factor(
     jump = log_win + log_lose
     with np.errstate(divide="ignore"):
         factor = (LARGEST_GRADIENT + 2.0 * _BERRY_ESSEEN * jump) / np.sqrt(variance)
-    return np.minimum(np.log(factor * (1.0 + SAFETY)), 0.0)
+    log_factor: FloatArray = np.minimum(np.log(factor * (1.0 + SAFETY)), 0.0)
+    return log_factor

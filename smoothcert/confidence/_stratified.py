@@ -11,13 +11,15 @@ from .._numerics import LARGEST_GRADIENT, SAFETY
 from .._validation import FloatArray, broadcast, check_counts, check_interval, check_level
 
 _LARGEST_BET = 0.5
-"""Bets are clipped so that no sample multiplies the wealth by less than one half."""
+"""Bets are clipped so that no sample multiplies the wealth by less than one half. For validity it must stay positive,
+which takes bets below 1; a smaller limit would clip more of the weights."""
 
 _BERRY_ESSEEN = 0.56
 """Constant of the Berry-Esseen inequality for sums of independent variables (Shevtsova 2010)."""
 
 _SPREAD_SHARE = 0.02
-"""Share of the level for the limits of the variances in the strata."""
+"""Share of the level for the limits of the variances in the strata. The wealth has the rest, so any share is valid; the
+limits widen with the logarithm of it only, and a small one leaves nearly all of the level to the wealth."""
 
 _USUAL_FACTOR = 0.47
 """Expected factor to Markov's inequality, times the standard deviation of the wealth's logarithm. Decides about the
@@ -162,4 +164,5 @@ def _log_factor(jumps: FloatArray, spread: FloatArray) -> FloatArray:
     variance = np.cumsum(spread * np.square(jumps) * np.exp(-jumps), axis=-1)
     with np.errstate(divide="ignore"):
         factors = (LARGEST_GRADIENT + 2.0 * _BERRY_ESSEEN * jumps) / np.sqrt(variance)
-    return np.minimum(np.log(np.min(factors, axis=-1) * (1.0 + SAFETY)), 0.0)
+    log_factor: FloatArray = np.minimum(np.log(np.min(factors, axis=-1) * (1.0 + SAFETY)), 0.0)
+    return log_factor

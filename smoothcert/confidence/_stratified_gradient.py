@@ -9,8 +9,14 @@ from .._numerics import LARGEST_GRADIENT, round_up
 from .._validation import FloatArray, broadcast, check_counts, check_interval, check_level
 from ._gradient import VARIANCE_PROXY
 
+# Where `q` is looked for, about the size of the limit only: every `q` gives a valid one.
+
 _GRIDS = [np.linspace(0.0, 1.0, n_points) for n_points in (33, 9, 9, 9, 9)]
+"""Points over the whole range, then four times between the neighbours of the best one: down to steps of 2^-13 of it."""
+
 _LEAST_LOG = np.log(1e-6)
+"""Logarithm of the smallest `q` that is tried, times twice the sum of the variances. The term with ``1 / q`` makes the
+limit large long before."""
 
 
 def stratified_gradient_upper(
@@ -115,4 +121,5 @@ def _limit_at(
     grown = np.sum(trials[:, None] * excess, axis=-1)  # 2 q T
     logs = -np.sum(trials[:, None] * np.log1p(-share), axis=-1) - np.log1p(grown)
     square = (1.0 + grown) * (norm_sq + means + (log_term + 0.5 * n_features * logs) / q)
-    return shift + np.sqrt(np.maximum(square, 0.0))
+    limit: FloatArray = shift + np.sqrt(np.maximum(square, 0.0))
+    return limit

@@ -155,4 +155,5 @@ def _least_shares(votes: FloatArray, trials: FloatArray, alpha: float) -> FloatA
     """Lower confidence limits of shares by the inequality of Okamoto (1958), see `least_variance`."""
     n = np.maximum(trials, 1.0)
     apart = np.sqrt(-np.log(alpha) / (2.0 * n))
-    return np.square(np.maximum(np.sqrt(votes / n) - apart, 0.0)) * (1.0 - SAFETY)
+    least: FloatArray = np.square(np.maximum(np.sqrt(votes / n) - apart, 0.0)) * (1.0 - SAFETY)
+    return least

@@ -130,7 +130,7 @@ class GradientTally(Tally):
     @property
     def n_features(self) -> int:
         """Dimension of the noise."""
-        return self.grad_sum.shape[-1]
+        return int(self.grad_sum.shape[-1])
 
     @property
     def norm_sq(self) -> FloatArray:

@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from .._validation import FloatArray
 from ._base import IntArray, Tally, as_row_counts, check_finite
 
-# Gradients may be small where the class is far from any other; see the steps of other sums.
 _STEPS = 2.0**34
+"""Sums of each update are rounded to these steps of a unit, like the other sums (see `_sum_errors`), but finer, because
+gradients may be small where the class is far from any other. They add without rounding up to 2^19. Only a direction is
+made from them, and any direction is valid."""
 
 
 @dataclass(eq=False)

@@ -85,7 +85,8 @@ class RivalPlan(RowArrays):
     @property
     def measured(self) -> NDArray[np.bool_]:
         """Whether any rival is measured, shape (n_rows,)."""
-        return np.any(self.rivals >= 0, axis=1)
+        some: NDArray[np.bool_] = np.any(self.rivals >= 0, axis=1)
+        return some
 
     @property
     def strata(self) -> IntArray:
@@ -308,7 +309,7 @@ class RivalTally(DirectionalEvidence):
     @property
     def n_features(self) -> int:
         """Dimension of the noise."""
-        return self.plan.direction.shape[1]
+        return int(self.plan.direction.shape[1])
 
     @property
     def stratum_trials(self) -> IntArray:
@@ -331,7 +332,8 @@ class RivalTally(DirectionalEvidence):
         sizes = 1.01 * np.square(weights @ np.sqrt(np.diagonal(products))) + squares
         error = weights @ (errors[0] + errors[1 + rival]) / 2.0
         n_terms = self.n_features + 2 * self.plan.n_strata + 8
-        return square_of_length_up(whole, sizes, error, n_terms) - squares
+        estimate: FloatArray = square_of_length_up(whole, sizes, error, n_terms) - squares
+        return estimate
 
     @property
     def needs_noise(self) -> bool:

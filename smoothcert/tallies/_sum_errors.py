@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._validation import FloatArray
+from .._validation import FloatArray, IndexArray
 
 _UNIT = 2.0**-53
+"""Unit roundoff of float64."""
 
 # Sums of each update are rounded to these steps of a unit. Multiples of a power of two add without rounding in float64
 # while there are fewer than 2^53 of them, so merging is exact in every order: for vector sums up to 2^29, which takes
 # more than a billion samples, since no mean of `noise (f - 1/2)` is longer than 0.4; for square sums up to 2^43.
+# Bounds of errors are much smaller, so their steps are finer: rounding adds ``sqrt(n_features) 2^-25`` an update, and
+# they may sum up to 2^13, which takes more than a hundred million updates in 150,528 dimensions.
 SUM_STEPS = 2.0**24
 SQUARE_STEPS = 2.0**10
 _ERROR_STEPS = 2.0**40
@@ -36,7 +39,7 @@ def round_square_down(square: FloatArray, error: FloatArray) -> FloatArray:
     return np.maximum(np.floor((square - 1.01 * error) * SQUARE_STEPS), 0.0) / SQUARE_STEPS
 
 
-def length_error(n_samples: FloatArray, n_features: int, square: FloatArray, n_terms: float) -> FloatArray:
+def length_error(n_samples: IndexArray | int, n_features: int, square: FloatArray, n_terms: float) -> FloatArray:
     """Return a bound of the length of the error of a vector sum computed with `n_terms` and rounded.
 
     Rounding to steps moves each component by half a step at most. The summation moves the vector by ``gamma(n_terms)``
@@ -46,7 +49,8 @@ def length_error(n_samples: FloatArray, n_features: int, square: FloatArray, n_t
     """
     rounding = np.sqrt(n_features) * 0.5 / SUM_STEPS
     summation = gamma(n_terms) * np.sqrt(n_samples * (square + 1.0 / SQUARE_STEPS))
-    return np.ceil(1.01 * (rounding + summation) * _ERROR_STEPS) / _ERROR_STEPS
+    error: FloatArray = np.ceil(1.01 * (rounding + summation) * _ERROR_STEPS) / _ERROR_STEPS
+    return error
 
 
 def square_of_length_up(square: FloatArray, sizes: FloatArray, error: FloatArray, n_terms: float) -> FloatArray:
@@ -62,4 +66,5 @@ def square_of_length_up(square: FloatArray, sizes: FloatArray, error: FloatArray
         Bound of the length of the sum's error.
     """
     least = np.maximum(square, 0.0) + 1.01 * gamma(n_terms) * sizes
-    return least + (2.0 * np.sqrt(least) + error) * error * (1.0 + 8.0 * _UNIT)
+    most: FloatArray = least + (2.0 * np.sqrt(least) + error) * error * (1.0 + 8.0 * _UNIT)
+    return most

@@ -126,7 +126,8 @@ def class_sums(
     ones = csr_array((np.ones(len(which)), (slot, which)), shape=(n_slots, len(along)))
     total = ones @ wide if on_host else (wide.new_tensor(ones.toarray()) @ wide).cpu().numpy()
     across = total - (total @ direction)[:, None] * direction
-    square = np.bincount(slot, weights=(lengths - np.square(along))[which], minlength=n_slots)
+    length_across = (lengths - np.square(along))[which]
+    square = np.asarray(np.bincount(slot, weights=length_across, minlength=n_slots), dtype=np.float64)
     # As for one class: what the part along takes off is known up to some roundings of the whole length.
     whole = np.bincount(slot, weights=lengths[which], minlength=n_slots)
     n_samples, n_features = noise.shape
@@ -140,6 +141,8 @@ def class_sums(
 
 
 _TICKS = 2**11
+"""Ticks of the table that places values in bins, 16 KB of it. About speed only: where two edges may be near one tick,
+the bins are found without it."""
 
 
 @lru_cache(maxsize=64)
@@ -170,4 +173,5 @@ def bins_of(values: FloatArray, edges: tuple[float, ...]) -> IntArray:
 
 def round_sum(total: FloatArray) -> FloatArray:
     """To steps that add without rounding."""
-    return np.rint(total * SUM_STEPS) / SUM_STEPS
+    rounded: FloatArray = np.rint(total * SUM_STEPS) / SUM_STEPS
+    return rounded

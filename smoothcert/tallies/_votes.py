@@ -89,7 +89,8 @@ class VoteTally(Tally):
         """
         others = self.counts.copy()
         np.put_along_axis(others, self._candidate()[:, None], 0, axis=1)
-        return np.maximum(others.max(axis=1), self.n - self.counts.sum(axis=1))
+        strongest: IntArray = np.maximum(others.max(axis=1), self.n - self.counts.sum(axis=1))
+        return strongest
 
     def _candidate(self) -> IntArray:
         if self.candidate is None:

@@ -79,5 +79,4 @@ def test_more_rivals_certify_less(p, g, rivals):
     p_rivals, g_rivals = np.transpose(rivals)
     all_of_them = bounds.second_order_multiclass_radius(p, g, p_rivals, g_rivals)
     first = bounds.second_order_multiclass_radius(p, g, p_rivals[:1], g_rivals[:1])
-    assert all_of_them <= first
-    assert all_of_them >= bounds.second_order_radius(p, g)
+    assert falls(first, all_of_them, bounds.second_order_radius(p, g))

@@ -18,12 +18,21 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..._numerics import density
-from ..._validation import FloatArray
+from ..._validation import BoolArray, FloatArray
 from ._integral import ChordEnds, InnerIntegral, inner_integral, tangent_roots
 
+# All of these are about how fast good multipliers are found. The bound is valid for any multipliers.
+
 _LEAST_DISTANCE = 1e-3
+"""Distances from a touching point, where nothing has a derivative, are kept at least this large, in units of sigma."""
+
 _FIRST_DISTANCE = 0.05
+"""Where to start if a half-space with the share of the bin would not cut the upper curve: close to its touching point,
+but well away from the least distance."""
+
 _LEAST_SHARE = 1e-12
+"""Shares are clipped by this before their normal quantiles are taken, which then are at most about 7."""
+
 _PROBIT_BELOW = 0.4
 """Shares of misses above this fall nearly linearly with the distance, those below like a normal tail."""
 
@@ -64,7 +73,7 @@ class Bins(NamedTuple):
         opening = np.abs(tangent_roots(log_w[1] - log_w[0])) / across[:, None]
         return cls(ChordEnds(ends.mass, log_w, weight), misses, ridge, tilt, across, opening)
 
-    def take(self, rows: FloatArray) -> Bins:
+    def take(self, rows: BoolArray) -> Bins:
         ends = ChordEnds(self.ends.mass, self.ends.log_w[:, rows], self.ends.weight[:, rows])
         misses, ridge, tilt, across = (part[rows] for part in self[1:5])
         return Bins(ends, misses, ridge, tilt, across, self.opening[:, rows])
@@ -74,10 +83,10 @@ class WarmStart(NamedTuple):
     """Where solutions were, to start from with other slopes: whether the upper curve is cut, and the deciding end of
     the interval, counted so that half-spaces of a given share end at the same place."""
 
-    upper: FloatArray
+    upper: BoolArray
     end: FloatArray
 
-    def take(self, rows: FloatArray) -> WarmStart:
+    def take(self, rows: BoolArray) -> WarmStart:
         return WarmStart(self.upper[rows], self.end[rows])
 
 
@@ -147,7 +156,7 @@ def _newton(
     missed: FloatArray,
     allowed: FloatArray,
     excess: FloatArray,
-    upper: FloatArray,
+    upper: BoolArray,
     rise: FloatArray,
 ) -> FloatArray:
     """Newton's step in the distance; `rise` is how fast `nu` grows with it."""
@@ -170,10 +179,10 @@ def _other_side(
     share: FloatArray,
     missed: FloatArray,
     allowed: FloatArray,
-    upper: FloatArray,
+    upper: BoolArray,
     touch: FloatArray,
     kink: FloatArray,
-    crossing: FloatArray,
+    crossing: BoolArray,
 ) -> FloatArray:
     """Where to go on when the solution turns out to be on the other curve: where a half-space would end."""
     share, missed, touch = share[:, crossing], missed[:, crossing], touch[:, crossing]
@@ -183,4 +192,5 @@ def _other_side(
         of_upper = np.clip((allowed - share[0] * missed[0]) / share[1], allowed, allowed / share[1])
     end = -ndtri(np.clip(np.where(upper, of_lower, of_upper), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
     on_lower = np.minimum(end - touch[0], kink - _LEAST_DISTANCE) - kink
-    return np.where(upper, on_lower, np.maximum(end - touch[1], _LEAST_DISTANCE))
+    there: FloatArray = np.where(upper, on_lower, np.maximum(end - touch[1], _LEAST_DISTANCE))
+    return there

@@ -13,7 +13,12 @@ from ._integral import bin_masses, chord_ends
 from ._radius import cells_radius, n_functions, plan_cells
 
 _LEAST_ACROSS = 1e-3
+"""Displacements across are raised to this, because formulas divide by them. That is safe, since the best bound falls
+with them, and makes the bound a little smaller."""
+
 _LEAST_VERTICES = 24
+"""Fewer would be valid, but lose more: with 24 vertices the edges around a radius of 1 may lose a probability of 0.001
+in front and 0.004 behind."""
 
 
 def directional_lower_bound(
@@ -72,7 +77,8 @@ def directional_lower_bound(
     multipliers = best_multipliers(ends, misses, grad_norm, away, thorough=True)
     value = dual_value(ends, misses, grad_norm, away, multipliers)
     rounding = SAFETY * (1.0 + np.sum(ends.mass * np.abs(multipliers.nu), axis=-1))
-    return np.clip(value - rounding, 0.0, 1.0)[()]
+    bound: FloatArray = np.clip(value - rounding, 0.0, 1.0)
+    return bound[()]
 
 
 def directional_radius(shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike, n_vertices: int = 96) -> FloatArray:

@@ -17,23 +17,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._validation import FloatArray
+from ..._validation import BoolArray, FloatArray
 from ._bins import Bins, WarmStart, solve_bins
 from ._integral import ChordEnds, InnerIntegral, inner_integral
+
+# All of these are about how fast good multipliers are found, and how good they are. The bound is valid for any
+# multipliers, so none of them is about validity.
 
 _LOG_TOLERANCE = 1e-2
 """Slopes this close, relatively, are good enough: at the best slope the bound is flat."""
 
-
 _LEAST_STEPS, _STEPS = 2, 6
+"""After how many slopes a problem may stop, because bins are solved from where the last slope left them; and after how
+many it must. The best multipliers met on the way are returned."""
 
 _BIN_STEPS = (3, 2)
 """Newton steps in the bins, for the first slope and for each other one; so few solve nearly all bins."""
 
 _THOROUGH_BIN_STEPS = (25, 10)
-_THOROUGH_STEPS = 20
-_SHORT_STEP, _LONG_STEP = 0.2, 0.6
+"""The same for single bounds, where time matters less: halving alone would narrow a bracket to 2^-25 of its width."""
 
+_THOROUGH_STEPS = 20
+"""Slopes for single bounds, at most."""
+
+_SHORT_STEP, _LONG_STEP = 0.2, 0.6
+"""Steps of the logarithm of the slope: up to which one by Newton's method is trusted, and the longest without a
+bracket, a little less than a factor of two. See `_Bracket.next`."""
 
 USUAL_SLOPE = 0.6
 """A slope, relative to the displacement across, from which most problems are solved quickly."""
@@ -128,7 +137,7 @@ class _Problem(NamedTuple):
     bins: Bins
     grad_norm: FloatArray
 
-    def take(self, rows: FloatArray) -> _Problem:
+    def take(self, rows: BoolArray) -> _Problem:
         return _Problem(self.bins.take(rows), self.grad_norm[rows])
 
 
@@ -159,7 +168,7 @@ class _Bracket:
         far = np.where(np.isnan(share), np.clip(newton, log_k - _LONG_STEP, log_k + _LONG_STEP), chord)
         return np.clip(np.where(short, newton, far), self.least, self.most)
 
-    def keep(self, rows: FloatArray) -> None:
+    def keep(self, rows: BoolArray) -> None:
         for name, values in vars(self).items():
             setattr(self, name, values[rows])
 
@@ -202,7 +211,8 @@ def _total(parts: FloatArray) -> FloatArray:
     One axis after the other: numpy would add a single problem in another order than the same one among others.
     """
     low, high = np.sum(parts, axis=-1)
-    return low + high
+    total: FloatArray = low + high
+    return total
 
 
 def _not_far(z: FloatArray) -> FloatArray:
@@ -212,7 +222,7 @@ def _not_far(z: FloatArray) -> FloatArray:
 
 def _penalised(problem: _Problem, inner: InnerIntegral, multipliers: Multipliers) -> FloatArray:
     bins = problem.bins
-    cost = np.sum(bins.ends.mass * bins.ridge * np.square(multipliers.nu), axis=-1) / 2.0
+    cost: FloatArray = np.sum(bins.ends.mass * bins.ridge * np.square(multipliers.nu), axis=-1) / 2.0
     return _value(bins.ends, bins.misses, problem.grad_norm, inner, multipliers) - cost
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._numerics import SAFETY, density
-from ..._validation import FloatArray
+from ..._validation import BoolArray, FloatArray, IndexArray
 from ._dual import USUAL_SLOPE, Multipliers, best_multipliers, integral_value
 from ._integral import ChordEnds, bin_masses, chord_ends
 
@@ -36,12 +36,20 @@ the axis the best multipliers follow the likelihood ratio along it closely, so c
 
 N_CELLS = len(BORDERS) + 1
 
+# The displacements the cells are made for. The outer two cells are unbounded and made for points near their borders.
+# Vertices are a little outside of the circle; cells beyond it are made for a small displacement across, not for none.
+# This decides how good multipliers are; they are valid at any displacement.
 _middle = np.concatenate([[BORDERS[0] + 0.015], (BORDERS[1:] + BORDERS[:-1]) / 2.0, [-0.9]])
 _height = np.sqrt(np.maximum(1.01**2 - np.square(_middle), 0.1**2))
 
 _EDGE_LOSS = float(density(np.asarray(1.0))) / 4.0
+"""What is lost on an edge of length 1: proved, and needed for validity."""
+
 _EVALUATIONS_AT_ONCE = 2**17
+"""Integrals evaluated at once: arrays of them take about 1 MB. About speed only."""
+
 _LARGEST_RADIUS = 30.0
+"""Where the search ends, which can only make radii smaller. By votes alone such a radius needs misses below 1e-197."""
 
 _MARGIN = 3e-5
 """Probability that may be left over at the radius returned."""
@@ -50,6 +58,7 @@ _TOLERANCE = 1e-4
 """Part of the radius that may be left over where the margin jumps, because a vertex enters another cell."""
 
 _LEAST_RADIUS = 1e-4
+"""Where the search gives up, with the radius 0 if none was accepted: so small a part of sigma is of no use."""
 
 _FLATTEST = -0.1
 """Probability lost for each unit of the radius, at least, if a measured slope is to be believed; 0.35 is usual."""
@@ -97,12 +106,13 @@ class Cells:
 
 def cell_middles(radius: FloatArray) -> FloatArray:
     """Displacements along the direction that the cells for these radii are made for; shape (n_rows, n_cells)."""
-    return radius[:, None] * _middle
+    middles: FloatArray = radius[:, None] * _middle
+    return middles
 
 
 def n_functions(edges: FloatArray, of_bins: FloatArray) -> int:
     """How many functions are measured in the same bins: 1 for a class, 2 for a class and a rival."""
-    return of_bins.shape[-1] // (len(edges) + 1)
+    return int(of_bins.shape[-1]) // (len(edges) + 1)
 
 
 def _repeated(ends: ChordEnds, times: int) -> ChordEnds:
@@ -265,13 +275,13 @@ class _Search:
         self.last, self.last_margin = np.zeros_like(guess), np.full_like(guess, np.nan)
         self.going = np.ones(len(guess), dtype=bool)
 
-    def learn(self, margin: FloatArray, rows: FloatArray) -> None:
+    def learn(self, margin: FloatArray, rows: BoolArray) -> None:
         """Take in the margins of some rows at their current radii."""
         passed = margin >= 0.0
         self.low = np.where(rows & passed, np.maximum(self.low, self.radius), self.low)
         self.high = np.where(rows & ~passed, np.minimum(self.high, self.radius), self.high)
 
-    def settled(self, margin: FloatArray) -> FloatArray:
+    def settled(self, margin: FloatArray) -> BoolArray:
         """Little is left to be gained, or nothing is left at all."""
         near = (margin >= 0.0) & (margin < _MARGIN)
         return near | (self.high - self.low < _TOLERANCE * self.high) | (self.radius < _LEAST_RADIUS)
@@ -284,7 +294,7 @@ class _Search:
         self.high, self.low = np.where(self.going, self.radius, self.high), np.where(self.going, 0.0, self.low)
         self.advance(margin - _MARGIN, self.going)
 
-    def advance(self, margin: FloatArray, rows: FloatArray) -> None:
+    def advance(self, margin: FloatArray, rows: BoolArray) -> None:
         """A secant step for some rows; half-way where it would leave the bracket, less far back without one."""
         with np.errstate(divide="ignore", invalid="ignore"):
             measured = (margin - self.last_margin) / (self.radius - self.last)
@@ -336,7 +346,7 @@ class _CircleTest:
         self.rounding = SAFETY * (1.0 + np.sum(mass * np.abs(cells.nu), axis=-1))
 
     def __call__(
-        self, radius: FloatArray, going: FloatArray, everything: bool = True, watch: bool = False
+        self, radius: FloatArray, going: BoolArray, everything: bool = True, watch: bool = False
     ) -> FloatArray:
         """Margins of circles of these radii for some rows, over all points or over those that are watched; with
         `watch`, points with margins near the smallest are watched from now on."""
@@ -371,9 +381,10 @@ class _CircleTest:
         """What the edges at each vertex may lose in between; of its two edges the longer one."""
         losses = self.functions * _EDGE_LOSS * (np.square(np.diff(along)) + np.square(np.diff(across)))
         ends = np.concatenate([losses[:, :1], losses, losses[:, -1:]], axis=1)
-        return np.maximum(ends[:, 1:], ends[:, :-1])
+        longer: FloatArray = np.maximum(ends[:, 1:], ends[:, :-1])
+        return longer
 
-    def _tested(self, along: FloatArray) -> FloatArray:
+    def _tested(self, along: FloatArray) -> BoolArray:
         """Which cells test which vertices: those on edges that reach over the cell. (n_rows, n_cells, n_vertices)"""
         borders = self.cells.borders
         infinite = np.full((len(borders), 1), np.inf)
@@ -384,7 +395,7 @@ class _CircleTest:
         tested[..., 1:] |= meets
         return tested
 
-    def _ends(self, along: FloatArray, row: FloatArray, vertex: FloatArray) -> ChordEnds:
+    def _ends(self, along: FloatArray, row: IndexArray, vertex: IndexArray) -> ChordEnds:
         # Cells share vertices.
         place, which = np.unique(row * along.shape[1] + vertex, return_inverse=True)
         ends = _repeated(chord_ends(self.edges, along.reshape(-1)[place]), self.functions)
