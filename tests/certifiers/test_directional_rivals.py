@@ -180,7 +180,7 @@ def test_two_classes_are_certified_against_one_half():
 
 
 def test_evidence_adds_in_any_order():
-    certifier, plan = plan_for([1, 2])
+    _, plan = plan_for([1, 2])
     plan = RivalPlan.concatenate([plan, plan]).with_rivals(3)
     rng = np.random.default_rng(3)
     noise = rng.standard_normal((2, 600, 2))
@@ -202,7 +202,7 @@ def test_evidence_adds_in_any_order():
 
 
 def test_sums_are_those_of_the_definition():
-    certifier, plan = plan_for([1])
+    _, plan = plan_for([1])
     rng = np.random.default_rng(4)
     noise = rng.standard_normal((1, 500, 2))
     votes = rng.integers(0, 4, (1, 500))
