@@ -22,7 +22,6 @@ from ...tallies import IntArray, RivalPlan, RivalTally
 from ._plan import (
     _LARGEST_RADIUS,
     _LEAST_RADIUS,
-    _ROWS_AT_ONCE,
     _TILT,
     _USUAL_SHARE,
     _VERTICES,
@@ -41,6 +40,10 @@ _USUAL_GAIN, _USUAL_PART = 1.05, 0.15
 direction. A good guess saves a second plan."""
 
 _NEAR_ENOUGH = 0.08
+
+
+_ROWS_AT_ONCE = 6
+"""Fewer than against one half: there are twice as many bins."""
 
 
 class Levels(NamedTuple):
