@@ -67,7 +67,7 @@ def stratified_rival_lower(
     ...     guesses=[0.95, 0.6], rival_guesses=[0.03, 0.25], alpha=0.001,
     ... )
     >>> float(limit.value.round(3))
-    1.587
+    1.576
     """
     if np.ndim(alpha) != 0:
         raise ValueError(f"alpha must be one number, got {alpha!r}.")

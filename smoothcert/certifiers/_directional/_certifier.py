@@ -171,8 +171,8 @@ class DirectionalCertifier(BaseCertifier):
         return (
             first,
             Pilot(rest, self._along, self._plan_along, needed=_is_measured_against_half),
-            Pilot(rest // 2, self._along, self._turn, needed=_is_measured_against_rivals),
-            Pilot(rest - rest // 2, self._along, self._plan_along, needed=_is_measured_against_rivals),
+            Pilot(rest // 3, self._along, self._turn, needed=_is_measured_against_rivals),
+            Pilot(rest - rest // 3, self._along, self._plan_along, needed=_is_measured_against_rivals),
         )
 
     def _compares_rivals(self, n_classes: int) -> bool:

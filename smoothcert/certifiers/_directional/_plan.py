@@ -19,7 +19,7 @@ from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import Cells, cell_middles, expected_radius, plan_cells
 from ...confidence import binomial_lower, stratified_gradient_upper
 from ...confidence._stratified import usual_width
-from ...tallies import DirectionalPlan, DirectionalTally, IntArray
+from ...tallies import DirectionalPlan, DirectionalTally, IntArray, RivalPlan
 
 _DEGREE = 5
 _PRIOR = 100.0
@@ -197,7 +197,7 @@ def bisect(kept: Callable[[FloatArray], FloatArray], low: FloatArray) -> FloatAr
     return low
 
 
-def tilts_for(plan: DirectionalPlan, shifts: FloatArray) -> FloatArray:
+def tilts_for(plan: DirectionalPlan | RivalPlan, shifts: FloatArray) -> FloatArray:
     """Means of ``exp(b z1 - b^2 / 2)`` in the strata, for shifts `b`; they have mean 1 over all strata."""
     cuts = np.asarray(plan.edges)[np.flatnonzero(np.diff(plan.strata))]
     return bin_masses(cuts, shifts) / bin_masses(cuts)
