@@ -142,8 +142,8 @@ class CertifiedAccuracy(Callback):
 
 
 def _votes(net: Any, rows: torch.Tensor) -> torch.Tensor:
-    output = net.infer(rows)
-    output = output[0] if isinstance(output, tuple) else output
+    answer = net.infer(rows)
+    output: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
     if isinstance(net, NeuralNetBinaryClassifier):
         return torch.sigmoid(output.reshape(len(rows))) > float(net.threshold)
     return output.argmax(dim=1)

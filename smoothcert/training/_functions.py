@@ -105,4 +105,5 @@ def ascend(
 
 def _lengths(rows: Tensor) -> Tensor:
     """Return the Euclidean norm of each row, in a shape that broadcasts against the rows."""
-    return rows.flatten(1).norm(dim=1).reshape(-1, *[1] * (rows.ndim - 1))
+    lengths: Tensor = torch.linalg.vector_norm(rows.flatten(1), dim=1)
+    return lengths.reshape(-1, *[1] * (rows.ndim - 1))

@@ -178,7 +178,8 @@ class Runner(PassingCallback):
         inputs = (step.x + step.noise).flatten(0, 1)
         target = to_tensor(y_true, device=net.device)
         y = target.long()
-        logits = self.to_logits(y_pred).unflatten(0, (copies, n_rows))
+        rows = self.to_logits(y_pred)
+        logits = rows.reshape(copies, n_rows, *rows.shape[1:])
         weights = recipe.sample_weights(step, logits, y)
         criterion = getattr(net.criterion_, "_orig_mod", net.criterion_)
         reduction = getattr(criterion, "reduction", "mean")
@@ -186,16 +187,16 @@ class Runner(PassingCallback):
         def own_criterion() -> Tensor:
             repeated = target.repeat(copies, *[1] * (target.ndim - 1))
             if weights is None:
-                value = get_loss(y_pred, repeated, X=inputs, training=True)
+                value: Tensor = get_loss(y_pred, repeated, X=inputs, training=True)
                 return value / (copies * n_rows) if reduction == "sum" else value.mean()
             with _reduction(criterion, "none"):
-                each = get_loss(y_pred, repeated, X=inputs, training=True)
+                each: Tensor = get_loss(y_pred, repeated, X=inputs, training=True)
             if each.shape != (copies * n_rows,):
                 raise TypeError(
                     f"The criterion must have a value for each row to be weighted, got shape {tuple(each.shape)} from "
                     f"{type(criterion).__name__}. Use one of torch's, or a recipe without sample_weights."
                 )
-            return each.unflatten(0, (copies, n_rows)).mean(dim=0)
+            return each.reshape(copies, n_rows).mean(dim=0)
 
         step._criterion = own_criterion
         terms = {name: _mean(name, term, weights, n_rows) for name, term in recipe.objective(step, logits, y).items()}

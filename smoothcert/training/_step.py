@@ -55,7 +55,8 @@ class TrainingStep:
         noise : Tensor of shape (copies, batch, ...)
         """
         copies = x + noise
-        return self.classify(copies.flatten(0, 1)).unflatten(0, copies.shape[:2])
+        answers = self.classify(copies.flatten(0, 1))
+        return answers.reshape(*copies.shape[:2], *answers.shape[1:])
 
     def criterion(self) -> Tensor:
         """Return the net's own criterion on all copies of the batch: its mean, or with sample weights one value for
