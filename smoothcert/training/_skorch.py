@@ -126,7 +126,8 @@ def warn_of_logits(net: Any, X: FloatArray) -> None:
 def _outputs(net: Any, X: FloatArray) -> torch.Tensor:
     with evaluation_mode(net), torch.no_grad():
         output = net.infer(torch.as_tensor(np.ascontiguousarray(X)))
-    return output[0] if isinstance(output, tuple) else output
+    first: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return first
 
 
 def classes_of_frozen(net: Any, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:

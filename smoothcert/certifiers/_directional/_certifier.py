@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..._parameters import check_parameters, fraction, integer
-from ..._validation import FloatArray, check_choice
+from ..._validation import BoolArray, FloatArray, check_choice
 from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import N_CELLS, Cells, cells_radius
@@ -142,7 +142,8 @@ class DirectionalCertifier(BaseCertifier):
     @property
     def _edges(self) -> FloatArray:
         outermost = float(ndtr(-_REACH / _BIN_SPREAD))
-        return _BIN_SPREAD * ndtri(np.linspace(outermost, 1.0 - outermost, self.n_bins - 1))
+        edges: FloatArray = _BIN_SPREAD * ndtri(np.linspace(outermost, 1.0 - outermost, self.n_bins - 1))
+        return edges
 
     def pilots(self, gradients: bool) -> tuple[Pilot, ...]:
         """A look for the direction, and one along it; against rivals one more in between, to turn it."""
@@ -214,7 +215,7 @@ class DirectionalCertifier(BaseCertifier):
     def _towards(
         self,
         vectors: FloatArray,
-        contested: FloatArray,
+        contested: BoolArray,
         votes: IntArray | None = None,
         candidate: IntArray | None = None,
     ) -> DirectionalPlan | RivalPlan:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
 from ..._numerics import LARGEST_GRADIENT, SAFETY
-from ..._validation import FloatArray
+from ..._validation import BoolArray, FloatArray
 from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import Cells, cell_middles, expected_radius, plan_cells
@@ -52,7 +52,8 @@ def expected_shares(edges: FloatArray, hits: IntArray, trials: IntArray) -> Floa
     curve = _logistic_curve(powers, hits, trials)
     share = (hits + _PRIOR * curve) / (trials + _PRIOR)
     least = 0.5 / (trials + _PRIOR)
-    return np.clip(share, least, 1.0 - least)
+    clipped: FloatArray = np.clip(share, least, 1.0 - least)
+    return clipped
 
 
 def _logistic_curve(powers: FloatArray, hits: IntArray, trials: IntArray) -> FloatArray:
@@ -69,7 +70,8 @@ def _logistic_curve(powers: FloatArray, hits: IntArray, trials: IntArray) -> Flo
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
         longest = np.max(np.abs(rowwise_matmul(step, powers.T)), axis=1, keepdims=True)
         coefficients += step * np.minimum(1.0, 3.0 / np.maximum(longest, 1e-12))
-    return expit(rowwise_matmul(coefficients, powers.T))
+    curve: FloatArray = expit(rowwise_matmul(coefficients, powers.T))
+    return curve
 
 
 def rowwise_matmul(rows: FloatArray, matrix: FloatArray) -> FloatArray:
@@ -172,10 +174,11 @@ def _distance_along(edges: FloatArray, shares: FloatArray, width: float) -> Floa
     """Where along the direction half of the votes would be lost, less `width` standard deviations; 0 if at once."""
     mass = bin_masses(edges)
 
-    def kept(distance: FloatArray) -> FloatArray:
+    def kept(distance: FloatArray) -> BoolArray:
         moved = bin_masses(edges, distance)
         spread = np.sqrt(np.sum(np.square(moved) / mass * shares * (1.0 - shares), axis=-1))
-        return np.sum(moved * shares, axis=-1) - width * spread > 0.5
+        still: BoolArray = np.sum(moved * shares, axis=-1) - width * spread > 0.5
+        return still
 
     return bisect(kept, np.zeros(len(shares)))
 
@@ -187,7 +190,7 @@ def _distance_in_a_slab(p: FloatArray) -> FloatArray:
     return bisect(lambda distance: ndtr(half - distance) - ndtr(-half - distance) > 0.5, np.zeros_like(p))
 
 
-def bisect(kept: Callable[[FloatArray], FloatArray], low: FloatArray) -> FloatArray:
+def bisect(kept: Callable[[FloatArray], BoolArray], low: FloatArray) -> FloatArray:
     """About the largest distance that is kept."""
     high = np.full_like(low, _LARGEST_RADIUS)
     for _ in range(12):
@@ -204,7 +207,7 @@ def tilts_for(plan: DirectionalPlan | RivalPlan, shifts: FloatArray) -> FloatArr
 
 
 def gradient_across_upper(
-    norm_sq: FloatArray, trials: FloatArray, masses: FloatArray, n_features: int, alpha: float
+    norm_sq: FloatArray, trials: FloatArray | IntArray, masses: FloatArray, n_features: int, alpha: float
 ) -> FloatArray:
     """Upper limits of tilted gradients across one direction; there is none in one dimension.
 
@@ -221,4 +224,5 @@ def gradient_across_upper(
     limit = stratified_gradient_upper(norm_sq, trials, masses / np.maximum(trials, 1), n_features - 1, alpha)
     # Strata without samples may hold anything.
     unseen = LARGEST_GRADIENT * np.sum(np.where(trials > 0, 0.0, masses), axis=-1)
-    return np.minimum(limit + unseen, LARGEST_GRADIENT * np.sum(masses, axis=-1)) * (1.0 + SAFETY)
+    upper: FloatArray = np.minimum(limit + unseen, LARGEST_GRADIENT * np.sum(masses, axis=-1)) * (1.0 + SAFETY)
+    return upper

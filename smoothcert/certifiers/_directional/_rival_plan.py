@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._validation import FloatArray
+from ..._validation import BoolArray, FloatArray
 from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import N_CELLS, Cells, cell_middles, expected_radius, plan_cells
@@ -260,10 +260,11 @@ def _distance_along(edges: FloatArray, guesses: FloatArray, width: float) -> Flo
     mass = bin_masses(edges)
     own, other = guesses[:, 0], guesses[:, 1]
 
-    def kept(distance: FloatArray) -> FloatArray:
+    def kept(distance: FloatArray) -> BoolArray:
         moved = bin_masses(edges, distance)
         weights = moved / mass
         spread = np.sqrt(np.sum(mass * rival_variance(weights, weights, own, other), axis=-1))
-        return np.sum(moved * (own - other), axis=-1) - width * spread > 0.0
+        ahead: BoolArray = np.sum(moved * (own - other), axis=-1) - width * spread > 0.0
+        return ahead
 
     return bisect(kept, np.zeros(len(guesses)))
