@@ -136,6 +136,18 @@ VALID = {
         "guesses": [0.7, 0.6],
         "alpha": 0.01,
     },
+    confidence.stratified_rival_lower: {
+        "hits": [40, 30],
+        "rival_hits": [5, 10],
+        "trials": [50, 50],
+        "mass": [0.5, 0.5],
+        "weights": [1.0, 2.0],
+        "rival_weights": [1.0, 2.0],
+        "guesses": [0.7, 0.6],
+        "rival_guesses": [0.1, 0.2],
+        "alpha": 0.01,
+    },
+    confidence.rival_limits: {"k": 80, "k_rival": 10, "n": 100, "alpha": 0.01},
     confidence.stratified_gradient_upper: {
         "norm_sq": 0.01,
         "trials": [40, 60],
@@ -210,6 +222,7 @@ def test_every_public_function_is_here():
     public = {f for f in public if getattr(f, "__module__", "").startswith("smoothcert.")} - {
         metrics.CertifiedScorer,
         confidence.StratifiedLimit,
+        confidence.StratifiedRivalLimit,
     }
     helpers = {f for f in public if f.__module__.endswith(("_validation", "_numerics"))}
     assert {f.__name__ for f in public - helpers - set(VALID)} - _imported_into(worst_case) == set()

@@ -95,9 +95,9 @@ def rival_limits(k: ArrayLike, k_rival: ArrayLike, n: ArrayLike, alpha: float) -
     >>> float(first_order_radius(low, high).round(4))
     0.186
     """
-    if np.ndim(alpha) != 0:
+    level = check_level("alpha", alpha)
+    if level.ndim:
         raise ValueError(f"alpha must be one number, got {alpha!r}.")
-    level = float(check_level("alpha", alpha))
     n = check_counts("n", n, least=1)
     k, k_rival, n = broadcast(k=check_counts("k", k), k_rival=check_counts("k_rival", k_rival), n=n)
     if np.any(k + k_rival > n):
@@ -108,7 +108,7 @@ def rival_limits(k: ArrayLike, k_rival: ArrayLike, n: ArrayLike, alpha: float) -
         )
     shape = k.shape
     rows, place = np.unique(np.stack([a.ravel() for a in (k, k_rival, n)], axis=1), axis=0, return_inverse=True)
-    pair = _least_favourable(rows[:, 0], rows[:, 1], rows[:, 2], level)[:, place.ravel()]
+    pair = _least_favourable(rows[:, 0], rows[:, 1], rows[:, 2], float(level))[:, place.ravel()]
     return pair[0].reshape(shape)[()], pair[1].reshape(shape)[()]
 
 

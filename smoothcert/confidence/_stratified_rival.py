@@ -69,9 +69,9 @@ def stratified_rival_lower(
     >>> float(limit.value.round(3))
     1.576
     """
-    if np.ndim(alpha) != 0:
+    level = check_level("alpha", alpha)
+    if level.ndim:
         raise ValueError(f"alpha must be one number, got {alpha!r}.")
-    level = float(check_level("alpha", alpha))
     mass = check_interval("mass", mass, lower=0.0, upper=1.0, lower_open=True, cure="Leave out strata without mass.")
     guesses, rival_guesses = (
         check_interval(name, value, lower=0.0, upper=1.0, lower_open=True, upper_open=True)
@@ -95,7 +95,7 @@ def stratified_rival_lower(
             "hits and rival_hits must sum to at most trials, "
             f"got {hits[at][0]:g} + {rival_hits[at][0]:g} and {trials[at][0]:g}."
         )
-    return _limit(hits, rival_hits, trials, mass, weights, rival_weights, guesses, rival_guesses, level)
+    return _limit(hits, rival_hits, trials, mass, weights, rival_weights, guesses, rival_guesses, float(level))
 
 
 def rival_variance(
