@@ -61,11 +61,7 @@ def test_votes_are_counted_and_invalid_ones_are_not():
     np.testing.assert_array_equal(tally.counts, [[1, 2, 1]])
     assert tally.n == 6
     assert tally.hits == 2
-<<<<<<< HEAD:tests/tallies/test_tallies.py
     assert tally.rivals == 2  # the two that are no vote for a listed class may be for one other
-=======
-    assert tally.rivals == 2  # what is not listed may all be for one class
->>>>>>> rivals:tests/test_tallies.py
 
 
 def test_gradient_sums_are_those_of_the_definition():
