@@ -28,7 +28,7 @@ _LEFT_OVER = 1e-16
 _STEP = 1.0 / 16.0
 """Distance of neighbouring points near a step, in units of sigma."""
 
-_ROWS = 4096
+_ROWS = 256
 """Numbers of points handled together when a table is made."""
 
 
@@ -132,13 +132,16 @@ class StepScores(ClosedForm):
         table = _Table(self, noisy, sigma)
         radius = np.full(len(X), np.inf)
         rivals = ranked_rivals(scores, prediction)
-        for rank in range(self.n_classes - 1):
-            for own, rival in sorted(set(zip(prediction.tolist(), rivals[:, rank].tolist(), strict=True))):
-                (rows,) = np.nonzero((prediction == own) & (rivals[:, rank] == rival))
-                dual, error = table.dual(own, rival)
-                offset = constants[rows, own] - constants[rows, rival] - error
-                found = dual.radius(at[rows], offset, enough=radius[rows])
-                radius[rows] = np.minimum(radius[rows], found)
+        for own in np.unique(prediction):
+            duals = table.duals(own)
+            mine = prediction == own
+            for rank in range(self.n_classes - 1):
+                for rival in np.unique(rivals[mine, rank]):
+                    (rows,) = np.nonzero(mine & (rivals[:, rank] == rival))
+                    dual, error = duals[rival]
+                    offset = constants[rows, own] - constants[rows, rival] - error
+                    found = dual.radius(at[rows], offset, enough=radius[rows])
+                    radius[rows] = np.minimum(radius[rows], found)
         # Dividing by sigma moved the input by a rounding.
         return np.maximum(radius - np.linalg.norm(EPS * at, axis=1), 0.0)
 
@@ -155,29 +158,30 @@ class _Table:
         self.points = np.array([np.pad(grid, (0, length - len(grid)), mode="edge") for grid in grids])
         values = (_values(p, at, s.weights) for p, at, s in zip(self.points, self.at, self.steps, strict=True))
         self.values = np.array(list(values))
-        self.duals: dict[tuple[int, int], tuple[SeparableDual, float]] = {}
 
-    def dual(self, own: int, rival: int) -> tuple[SeparableDual, float]:
-        """Return the dual of the margin of two classes and a limit of the errors in its values."""
-        if (own, rival) not in self.duals:
-            self.duals[own, rival] = self._make_dual(own, rival)
-        return self.duals[own, rival]
+    def duals(self, own: int) -> list[tuple[SeparableDual, float]]:
+        """Return the duals of the margins of a class over all classes, each with a limit of the errors in its values.
 
-    def _make_dual(self, own: int, rival: int) -> tuple[SeparableDual, float]:
-        values = self.values[:, :, own] - self.values[:, :, rival]
-        allowance = np.empty((len(values), values.shape[1] - 1))
-        floor = np.empty((len(values), 2))
-        error = 2.0 * self.form.score_error
+        The one over the class itself is there to keep the numbering.
+        """
+        n_classes = self.values.shape[2]
+        values = self.values[:, :, [own]] - self.values
+        allowance = np.empty((len(values), values.shape[1] - 1, n_classes))
+        floor = np.empty((len(values), 2, n_classes))
+        error = np.full(n_classes, 2.0 * self.form.score_error)
         for j, (points, at, steps) in enumerate(zip(self.points, self.at, self.steps, strict=True)):
-            weights = steps.weights[:, own] - steps.weights[:, rival]
-            variation = float(np.abs(weights).sum())
-            allowance[j] = _allowance(points, values[j], at, weights) + _LEFT_OVER * variation
-            floor[j] = values[j, [0, -1]] - _LEFT_OVER * variation
+            weights = steps.weights[:, [own]] - steps.weights
+            left_over = _LEFT_OVER * np.abs(weights).sum(axis=0)
+            allowance[j] = _allowance(points, values[j], at, weights) + left_over
+            floor[j] = values[j, [0, -1]] - left_over
             # Values of the normal distribution function, their sum, and thresholds divided by sigma.
             moved = 0.4 * 4.0 * EPS * float(np.max(np.abs(points)))
-            both = float(np.abs(steps.weights[:, [own, rival]]).sum())
+            both = np.abs(steps.weights[:, [own]]).sum(axis=0) + np.abs(steps.weights).sum(axis=0)
             error += (ROUNDING + moved + (len(at) + 8.0) * EPS) * both
-        return SeparableDual.from_grid(self.points, values, allowance, floor), error
+        return [
+            (SeparableDual.from_grid(self.points, values[:, :, c], allowance[:, :, c], floor[:, :, c]), float(error[c]))
+            for c in range(n_classes)
+        ]
 
 
 def _grid(at: FloatArray) -> FloatArray:
@@ -216,26 +220,25 @@ def _values(points: FloatArray, at: FloatArray, weights: FloatArray) -> FloatArr
     """Return the sum of all steps at sorted points, of shape (n_points, n_classes); `at` is sorted."""
     values = np.empty((len(points), weights.shape[1]))
     total = np.concatenate([np.zeros((1, weights.shape[1])), np.cumsum(weights, axis=0)])
-    for begin in range(0, len(points), _ROWS // 16):
-        some = slice(begin, begin + _ROWS // 16)
+    for begin in range(0, len(points), _ROWS):
+        some = slice(begin, begin + _ROWS)
         near = _near(points[some], at)
         values[some] = total[near.start] + ndtr(points[some, None] - at[near]) @ weights[near]
     return values
 
 
 def _allowance(points: FloatArray, values: FloatArray, at: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return how far a sum of normal curves can fall below its chords between neighbouring points."""
-    allowance = np.empty(len(points) - 1)
-    for begin in range(0, len(allowance), _ROWS // 16):
-        some = slice(begin, min(begin + _ROWS // 16, len(allowance)))
-        ends = points[begin : some.stop + 1]
+    """Return how far sums of normal curves, one in each column, can fall below their chords between points."""
+    allowance = np.empty((len(points) - 1, weights.shape[1]))
+    for begin in range(0, len(allowance), _ROWS):
+        ends = points[begin : begin + _ROWS + 1]
         near = _near(ends, at)
         low, high = _bend_limits(ends[:, None] - at[near])
         bend = high @ np.maximum(weights[near], 0.0) + low @ np.minimum(weights[near], 0.0)
-        allowance[some] = np.maximum(bend, 0.0) * np.square(np.diff(ends)) / 8.0
+        allowance[begin : begin + _ROWS] = np.maximum(bend, 0.0) * np.square(np.diff(ends))[:, None] / 8.0
     # Where all steps are over, the function is flat between the two values.
     flat = np.diff(points) > 8.0 * _STEP
-    allowance[flat] = np.abs(np.diff(values))[flat]
+    allowance[flat] = np.abs(np.diff(values, axis=0))[flat]
     return allowance
 
 
@@ -269,6 +272,6 @@ def check_one_feature(features: Any, tree: str) -> None:
     if len(used) > 1:
         raise ValueError(
             f"model must be additive for exact certificates: each tree may split on one feature, got {tree} with "
-            f"splits on features {used[0]} and {used[1]}. Train it with max_depth=1 (for HistGradientBoostingClassifier also "
-            'interaction_cst="no_interactions"), or use voting="hard".'
+            f"splits on features {used[0]} and {used[1]}. Train it with max_depth=1 (for "
+            'HistGradientBoostingClassifier also interaction_cst="no_interactions"), or use voting="hard".'
         )

@@ -128,6 +128,7 @@ class SeparableDual:
     """
 
     def __init__(self, points: FloatArray, left: FloatArray, right: FloatArray, floor: FloatArray) -> None:
+        left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
         self.first, self.last = points[:, 0], points[:, -1]
         self.start, self.end = points[:, :-1], points[:, 1:]
         width = self.end - self.start
@@ -226,16 +227,17 @@ class SeparableDual:
 
     def _margin_and_slopes(self, x: FloatArray, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the lower limit of the margin at `x`, and the sum of the squared slopes of the cells around it."""
-        margin, steepness = offset.copy(), np.zeros(len(x))
-        for j in range(self.n_parts):
-            cell = np.searchsorted(self.start[j], x[:, j], side="right") - 1
-            cell = np.clip(cell, 0, self.start.shape[1] - 1)
-            inside = np.clip(x[:, j], self.start[j, cell], self.end[j, cell])
-            value = self.left[j, cell] + self.slope[j, cell] * (inside - self.start[j, cell])
-            value = np.where(x[:, j] < self.first[j], self.floor[j, 0], value)
-            margin += np.where(x[:, j] > self.last[j], self.floor[j, 1], value)
-            steepness += np.square(self.slope[j, cell])
-        return margin, steepness
+        cell = np.empty(x.shape, dtype=np.intp)
+        block = max(1, _BLOCK // self.start.size)
+        for begin in range(0, len(x), block):
+            some = slice(begin, begin + block)
+            cell[some] = np.count_nonzero(self.start <= x[some, :, None], axis=2) - 1
+        part, cell = np.arange(self.n_parts), np.maximum(cell, 0)
+        start, slope = self.start[part, cell], self.slope[part, cell]
+        inside = np.minimum(np.maximum(x, start), self.end[part, cell])
+        value = self.left[part, cell] + slope * (inside - start)
+        value = np.where(x < self.first, self.floor[:, 0], np.where(x > self.last, self.floor[:, 1], value))
+        return offset + value.sum(axis=1), np.square(slope).sum(axis=1)
 
     def _evaluate(
         self, mu: FloatArray, x: FloatArray, offset: FloatArray, size: FloatArray
