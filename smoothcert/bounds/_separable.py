@@ -23,6 +23,9 @@ _TOLERANCE = 1e-6
 
 _MAX_STEPS = 60
 
+_LARGEST_MU = 1e150
+"""Larger inverse multipliers would overflow."""
+
 _BLOCK = 1 << 17
 """Numbers in one array of intermediate results, small enough to stay in the cache of a processor."""
 
@@ -128,7 +131,10 @@ class SeparableDual:
     """
 
     def __init__(self, points: FloatArray, left: FloatArray, right: FloatArray, floor: FloatArray) -> None:
-        left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+        # The unit of the margin does not matter; a power of two keeps all numbers near 1, without rounding.
+        largest = max(float(np.max(np.abs(left), initial=0.0)), float(np.max(np.abs(right), initial=0.0)))
+        self.unit = 0.5 ** np.floor(np.log2(largest)) if largest > 0.0 else 1.0
+        left, right, floor = (np.ascontiguousarray(a * self.unit) for a in (left, right, floor))
         self.first, self.last = points[:, 0], points[:, -1]
         self.start, self.end = points[:, :-1], points[:, 1:]
         width = self.end - self.start
@@ -137,7 +143,8 @@ class SeparableDual:
         self.slope = np.divide(right - left, width, out=np.zeros_like(width), where=width > 0.0)
         self.left, self.floor = left, floor
         self.lowest = np.minimum(np.minimum(left, right).min(axis=1), floor.min(axis=1))
-        self.size = float(np.maximum(np.abs(left), np.abs(right)).max(axis=1).sum())
+        tails = np.abs(np.where(floor == -np.inf, 0.0, floor)).max(axis=1)
+        self.size = float(np.maximum(np.maximum(np.abs(left), np.abs(right)).max(axis=1), tails).sum())
         self.n_parts = len(points)
         self.gamma = (self.n_parts + 32.0) * _EPS
 
@@ -172,7 +179,7 @@ class SeparableDual:
 
     def radius(self, x: FloatArray, offset: FloatArray, enough: FloatArray | None = None) -> FloatArray:
         """Return the certified distance of each row of `x`; the search ends early where it exceeds `enough`."""
-        n_inputs = len(x)
+        n_inputs, offset = len(x), offset * self.unit
         enough = np.full(n_inputs, np.inf) if enough is None else enough
         size = self.size + np.abs(offset)
         reach = self._reach(x)
@@ -203,7 +210,9 @@ class SeparableDual:
         zero = np.zeros(rows.size)
         low = _Trial(zero, zero, at_x[rows])
         high = _Trial(zero + np.inf, zero, zero)
-        mu = 2.0 * at_x[rows] / np.maximum(steepness[rows], 1e-12 * np.square(size[rows]))
+        with np.errstate(divide="ignore", over="ignore"):
+            mu = 2.0 * at_x[rows] / np.maximum(steepness[rows], 1e-12 * np.square(size[rows]))
+        mu = np.clip(mu, 1e-150, _LARGEST_MU)
         for step in range(_MAX_STEPS):
             trial, certified = self._evaluate(mu, x[rows], offset[rows], size[rows])
             best[rows] = np.maximum(best[rows], certified)
@@ -218,7 +227,7 @@ class SeparableDual:
             way = np.where(way > 0.0, np.minimum(way, width), 0.5 * width) if step % 3 < 2 else 0.5 * width
             mu = np.where(high.mu < np.inf, low.mu + way, 4.0 * mu)
             target = np.minimum(bound * (1.0 - _TOLERANCE), enough[rows])
-            going = (best[rows] < target) & (width > 1e-13 * low.mu) & (mu < 1e300)
+            going = (best[rows] < target) & (width > 1e-13 * low.mu) & (mu < _LARGEST_MU)
             if not going.any():
                 break
             rows, mu = rows[going], mu[going]
@@ -250,7 +259,9 @@ class SeparableDual:
             lowest[some], distance[some] = self._minimise(1.0 / mu[some], x[some])
         value = mu * (offset + lowest)
         certified = value - self.gamma * (mu * size + distance)
-        return _Trial(mu, value, offset + lowest - distance / mu), np.maximum(certified, 0.0)
+        # What overflows proves nothing.
+        certified = np.where(np.isfinite(certified), np.maximum(certified, 0.0), 0.0)
+        return _Trial(mu, value, offset + lowest - distance / mu), certified
 
     def _minimise(self, lam: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the sums over the parts of ``min_y [u(y) + lam (y - x)^2]`` and of the squared displacements."""

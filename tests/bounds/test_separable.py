@@ -131,6 +131,15 @@ def test_repeated_points_change_nothing():
     assert separable_radius([0.0], *padded, offset=0.5) == plain > 0.0
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-100, 1e-6, 1e6, 1e100, 1e200])
+def test_the_unit_of_the_margin_does_not_matter(unit):
+    points, values = np.array([[-3.0, 0.0, 3.0], [-5.0, 1.0, 5.0]]), np.array([[1.0, 0.2, -1.0], [-0.3, 0.1, -0.8]])
+    plain = separable_radius([0.2, 0.4], points, values, offset=0.5)
+    scaled = separable_radius([0.2, 0.4], points, values * unit, offset=0.5 * unit)
+    assert plain > 0.5
+    assert scaled == pytest.approx(plain, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
