@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
+from ._contract import is_sklearn
 from ._step_functions import StepScores
 from ._univariate_trees import additive_form, tree_nodes
 
@@ -14,7 +14,7 @@ from ._univariate_trees import additive_form, tree_nodes
 def _read(model: Any) -> StepScores:
     n_classes = len(model.classes_)
     for tree in model.estimators_:
-        if type(tree) not in (DecisionTreeClassifier, ExtraTreeClassifier):
+        if not is_sklearn(tree, "DecisionTreeClassifier", "ExtraTreeClassifier"):
             raise ValueError(
                 f"model must boost decision trees for exact certificates, got {type(tree).__name__}. "
                 'Use AdaBoostClassifier(DecisionTreeClassifier(max_depth=1)), or voting="hard".'

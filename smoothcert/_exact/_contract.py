@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,11 @@ class ClosedForm(ABC):
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return probabilities that rank the classes as `scores` does."""
         return scores if self.gives_probabilities else softmax(scores, axis=1)
+
+
+def is_sklearn(estimator: Any, *names: str) -> bool:
+    """Return whether an estimator is one of scikit-learn's own with one of these names, and no subclass of it."""
+    return type(estimator).__name__ in names and type(estimator).__module__.startswith("sklearn.")
 
 
 def two_columns(one: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._contract import two_columns
+from ._contract import is_sklearn, two_columns
 from ._step_functions import StepScores
 from ._univariate_trees import Nodes, additive_form, tree_nodes
 
@@ -15,7 +15,7 @@ from ._univariate_trees import Nodes, additive_form, tree_nodes
 def _read(model: Any) -> StepScores:
     initial = model.init_
     is_constant = isinstance(initial, str) or (
-        type(initial).__name__ == "DummyClassifier" and initial.strategy in ("prior", "most_frequent", "constant")
+        is_sklearn(initial, "DummyClassifier") and initial.strategy in ("prior", "most_frequent", "constant")
     )
     if not is_constant:
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from . import _adaboost, _decision_tree, _forest, _gaussian_nb, _gradient_boosting, _hist_gradient_boosting, _linear
-from ._contract import ClosedForm
+from ._contract import ClosedForm, is_sklearn
 from ._steps import known_steps
 
 _FAMILIES = (_linear, _gaussian_nb, _hist_gradient_boosting, _gradient_boosting, _adaboost, _forest, _decision_tree)
@@ -25,7 +25,7 @@ def read_model(model: Any) -> ClosedForm:
     """
     name = type(model).__name__
     reader = _READERS.get(name)
-    if reader is None or not type(model).__module__.startswith("sklearn."):
+    if reader is None or not is_sklearn(model, name):
         parents = [parent.__name__ for parent in type(model).__mro__[1:] if parent.__name__ in _READERS]
         what = f"{name}, a subclass of {parents[0]} that may compute something else" if parents else name
         raise TypeError(f"model must have a closed form under Gaussian noise, got {what}. {known_models()}")

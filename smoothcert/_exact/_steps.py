@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import FloatArray
-from ._contract import EPS
+from ._contract import EPS, is_sklearn
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _flat(steps: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
 def read_step(step: Any) -> Step | None:
     """Return a fitted transformer as a formula, or None if it is not known."""
     reader = _READERS.get(type(step).__name__)
-    if reader is None or not type(step).__module__.startswith("sklearn."):
+    if reader is None or not is_sklearn(step, type(step).__name__):
         return None
     check_is_fitted(step)
     return reader(step)

@@ -271,3 +271,95 @@ def test_what_cannot_change_is_certified_everywhere():
     assert np.all(exact_certificates(tree, X, 0.5).radius == np.inf)
     boosting = HistGradientBoostingClassifier(interaction_cst="no_interactions", max_iter=3).fit(X[:, :3], y)
     assert np.all(exact_certificates(boosting, X[:, :3], [0.5, 0.5, 0.5]).radius < np.inf)
+
+
+def test_steps_against_fifty_digits():
+    """On the whole certified circle the margin, computed with 50 digits from the model's trees, is positive."""
+    mpmath.mp.dps = 50
+    X, y = load_scaled("cancer")
+    X, sigma = X[:, [2, 7]], np.array([0.5, 0.25])
+    model = RandomForestClassifier(n_estimators=6, max_depth=1, max_features=1, random_state=1).fit(X, y)
+    certificates = exact_certificates(model, X[:8], sigma)
+    spread = [mpmath.mpf(float(s)) for s in sigma]
+
+    def margin(point, own):
+        total = mpmath.mpf(0)
+        for tree in (tree.tree_ for tree in model.estimators_):
+            j = int(tree.feature[0])
+            below = np.float32(tree.threshold[0])
+            below = below if below <= tree.threshold[0] else np.nextafter(below, np.float32(-np.inf))
+            above = np.nextafter(below, np.float32(np.inf))
+            at = (mpmath.mpf(float(below)) + mpmath.mpf(float(above))) / 2
+            right = mpmath.ncdf((point[j] - at) / spread[j])
+            values = [[mpmath.mpf(float(v)) for v in tree.value[n, 0]] for n in (1, 2)]
+            total += (1 - right) * (values[0][own] - values[0][1 - own]) + right * (values[1][own] - values[1][1 - own])
+        return total / 6
+
+    for x, scores, own, radius in zip(X, *certificates, strict=False):
+        centre = [mpmath.mpf(float(v)) for v in x]
+        assert abs(float(margin(centre, own)) - (scores[own] - scores[1 - own])) < 1e-14
+        around = [
+            margin(
+                [c + s * radius * f(a) for c, s, f in zip(centre, spread, (mpmath.cos, mpmath.sin), strict=True)], own
+            )
+            for a in np.linspace(0.0, 2.0 * np.pi, 120, endpoint=False)
+        ]
+        assert min(around) >= 0
+        assert radius > 0.0
+
+
+def test_a_tree_against_fifty_digits():
+    mpmath.mp.dps = 50
+    X, y = load_scaled("iris")
+    model = DecisionTreeClassifier(random_state=0).fit(X, y)
+    tree, form, sigma = model.tree_, read_model(model), np.array([0.3, 0.6, 0.2, 0.4])
+
+    def votes(node, box, x):
+        """Sum over the leaves below a node of products of intervals, each a pair of ends."""
+        if tree.children_left[node] == -1:
+            chance = mpmath.fprod(mpmath.ncdf(high) - mpmath.ncdf(low) for low, high in box)
+            return [chance if c == np.argmax(tree.value[node, 0]) else mpmath.mpf(0) for c in range(3)]
+        j, t = int(tree.feature[node]), tree.threshold[node]
+        below = np.float32(t) if np.float32(t) <= t else np.nextafter(np.float32(t), np.float32(-np.inf))
+        above = np.nextafter(below, np.float32(np.inf))
+        at = ((mpmath.mpf(float(below)) + mpmath.mpf(float(above))) / 2 - x[j]) / mpmath.mpf(float(sigma[j]))
+        low, high = box[j]
+        left = votes(tree.children_left[node], [*box[:j], (low, min(high, at)), *box[j + 1 :]], x)
+        right = votes(tree.children_right[node], [*box[:j], (max(low, at), high), *box[j + 1 :]], x)
+        return [a + b for a, b in zip(left, right, strict=True)]
+
+    whole = [(-mpmath.inf, mpmath.inf)] * 4
+    rows = X[[0, 60, 75, 110]]
+    probabilities, norms = form._probabilities_and_gradients(rows, sigma, with_gradients=True)
+    for x, p, norm in zip(rows, probabilities, norms, strict=True):
+        at = [mpmath.mpf(float(v)) for v in x]
+        np.testing.assert_allclose(p, np.array(votes(0, whole, at), dtype=float), atol=1e-14)
+        step = mpmath.mpf(10) ** -20
+        gradient = []
+        for j in range(4):
+            moved = [
+                [a + sign * step * mpmath.mpf(float(sigma[j])) * (i == j) for i, a in enumerate(at)] for sign in (1, -1)
+            ]
+            ahead, behind = (votes(0, whole, point) for point in moved)
+            gradient.append([(a - b) / (2 * step) for a, b in zip(ahead, behind, strict=True)])
+        np.testing.assert_allclose(norm, np.linalg.norm(np.array(gradient, dtype=float), axis=0), atol=1e-13)
+
+
+@pytest.mark.parametrize("sigma", [0.003, 0.05, 20.0])
+def test_noise_much_smaller_and_larger_than_the_spacing_of_thresholds(sigma):
+    X, y = load_scaled("iris")
+    model = clone(ADDITIVE["HistGradientBoosting"]).fit(X, y)
+    radius, attack = radii_and_attacks(model, X[::5], sigma)
+    assert np.all(radius <= attack)
+    assert np.median(radius) > 0.0
+
+
+def test_columns_of_very_different_units():
+    X, y = load_scaled("wine")
+    units = np.logspace(-6, 6, X.shape[1])
+    for name in ("HistGradientBoosting", "GaussianNB", "LogisticRegression"):
+        plain = make_pipeline(StandardScaler(), clone(ALL[name])).fit(X, y)
+        scaled = make_pipeline(StandardScaler(), clone(ALL[name])).fit(X * units, y)
+        one = exact_certificates(plain, X, 0.5).radius
+        other = exact_certificates(scaled, X * units, 0.5 * units).radius
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-6)
