@@ -191,7 +191,7 @@ class SeparableDual:
             squared[rows] = self._maximise(x[rows], offset[rows], size[rows], np.square(enough[rows]))
         # Moving the point of evaluation by a rounding of `x` costs its square.
         squared = np.maximum(squared - np.square(4.0 * _EPS * x).sum(axis=1), 0.0)
-        return np.maximum(np.minimum(round_down(np.sqrt(squared)), reach), 0.0)
+        return np.maximum(round_down(np.minimum(np.sqrt(squared), reach)), 0.0)
 
     def _reach(self, x: FloatArray) -> FloatArray:
         """Distance to the nearest end of a grid beyond which nothing is known."""
@@ -237,7 +237,7 @@ class SeparableDual:
     def _margin_and_slopes(self, x: FloatArray, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the lower limit of the margin at `x`, and the sum of the squared slopes of the cells around it."""
         cell = np.empty(x.shape, dtype=np.intp)
-        block = max(1, _BLOCK // self.start.size)
+        block = max(1, _BLOCK // max(1, self.start.size))
         for begin in range(0, len(x), block):
             some = slice(begin, begin + block)
             cell[some] = np.count_nonzero(self.start <= x[some, :, None], axis=2) - 1
@@ -253,7 +253,7 @@ class SeparableDual:
     ) -> tuple[_Trial, FloatArray]:
         """Return the dual at ``lam = 1 / mu`` and the squared radius that it certifies after all roundings."""
         lowest, distance = np.empty(len(x)), np.empty(len(x))
-        block = max(1, _BLOCK // self.start.size)
+        block = max(1, _BLOCK // max(1, self.start.size))
         for begin in range(0, len(x), block):
             some = slice(begin, begin + block)
             lowest[some], distance[some] = self._minimise(1.0 / mu[some], x[some])
