@@ -131,13 +131,11 @@ def compare(name, data, sigmas):
     rows = []
     for sigma in sigmas:
         stumps = likeliest_stumps(X, y, sigma)
-        # Models of scikit-learn are trained under the noise, as SmoothedClassifier does.
-        some = rng.permutation(len(X))[:N_TRAIN]
+        # Models of scikit-learn are trained under the noise, on equal numbers of both classes.
+        some = np.concatenate([rng.choice(np.flatnonzero(y == c), N_TRAIN // 2) for c in (0, 1)])
         noisy, labels = X[some] + sigma * rng.standard_normal((len(some), X.shape[1])), y[some]
-        forest = RandomForestClassifier(200, max_depth=1, class_weight="balanced", random_state=0).fit(noisy, labels)
-        boosting = HistGradientBoostingClassifier(
-            max_leaf_nodes=2, max_iter=100, class_weight="balanced", random_state=0
-        ).fit(noisy, labels)
+        forest = RandomForestClassifier(100, max_depth=1, random_state=0).fit(noisy, labels)
+        boosting = HistGradientBoostingClassifier(max_leaf_nodes=2, random_state=0).fit(noisy, labels)
         methods = {
             "derandomised hard vote": lambda s=stumps, g=sigma: derandomised(X_test, y_test, s, g),
             "same stumps, soft vote": lambda s=stumps, g=sigma: soft(X_test, y_test, s, g),
