@@ -10,7 +10,8 @@ values in steps of 1/64 as integers, the convolution by dynamic programming.
 
 The same stumps with the mean of their scores (soft vote) are certified by the separable dual, and so are ensembles of
 scikit-learn. The figure is the average radius in the units of the inputs, 0 where the prediction is wrong, each at
-the sigma from the list where it is largest.
+the sigma from the list where it is largest without losing more than 3 points of accuracy. (Without that condition a
+very large sigma wins, with a classifier that hardly looks at its input.)
 """
 
 from __future__ import annotations
@@ -135,11 +136,13 @@ def compare(name, data, sigmas):
         some = np.concatenate([rng.choice(np.flatnonzero(y == c), N_TRAIN // 2) for c in (0, 1)])
         noisy, labels = X[some] + sigma * rng.standard_normal((len(some), X.shape[1])), y[some]
         forest = RandomForestClassifier(100, max_depth=1, random_state=0).fit(noisy, labels)
+        spread = RandomForestClassifier(500, max_depth=1, max_features=1, random_state=0).fit(noisy, labels)
         boosting = HistGradientBoostingClassifier(max_leaf_nodes=2, random_state=0).fit(noisy, labels)
         methods = {
             "derandomised hard vote": lambda s=stumps, g=sigma: derandomised(X_test, y_test, s, g),
             "same stumps, soft vote": lambda s=stumps, g=sigma: soft(X_test, y_test, s, g),
             "RandomForest(max_depth=1)": lambda m=forest, g=sigma: of_model(X_test, y_test, m, g),
+            "RandomForest(500, max_depth=1, max_features=1)": lambda m=spread, g=sigma: of_model(X_test, y_test, m, g),
             "HistGradientBoosting, stumps": lambda m=boosting, g=sigma: of_model(X_test, y_test, m, g),
         }
         for method, certify in methods.items():
@@ -148,11 +151,12 @@ def compare(name, data, sigmas):
             seconds = time.perf_counter() - start
             rows.append((name, method, sigma, radius.mean(), np.mean(radius > 0.0), 1e3 * seconds / len(X_test)))
             print(*rows[-1], sep="\t", flush=True)
-    best = {}
-    for row in rows:
-        if row[1] not in best or row[3] > best[row[1]][3]:
-            best[row[1]] = row
-    return list(best.values())
+    best = []
+    for method in dict.fromkeys(row[1] for row in rows):
+        mine = [row for row in rows if row[1] == method]
+        accurate = max(row[4] for row in mine) - 0.03
+        best.append(max((row for row in mine if row[4] >= accurate), key=lambda row: row[3]))
+    return best
 
 
 def speed():
@@ -182,10 +186,10 @@ def speed():
 
 def main():
     rows = [
-        *compare("breast cancer", breast_cancer(), (0.125, 0.25, 0.5, 1.0)),
+        *compare("breast cancer", breast_cancer(), (0.0625, 0.125, 0.25, 0.5, 1.0)),
         *compare("diabetes", diabetes(), (0.0625, 0.125, 0.25, 0.5)),
-        *compare("MNIST 1-5", digits(1, 5), (0.5, 1.0, 2.0, 4.0)),
-        *compare("MNIST 2-6", digits(2, 6), (0.5, 1.0, 2.0, 4.0)),
+        *compare("MNIST 1-5", digits(1, 5), (0.125, 0.25, 0.5, 1.0, 2.0)),
+        *compare("MNIST 2-6", digits(2, 6), (0.125, 0.25, 0.5, 1.0, 2.0)),
     ]
     lines = ["data\tmethod\tbest_sigma\taverage_radius\tcertified_accuracy_at_0\tms_per_input"]
     for name, method, sigma, radius, accuracy, ms in rows:
