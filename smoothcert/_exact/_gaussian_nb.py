@@ -28,7 +28,8 @@ class ParabolaScores(ClosedForm):
         self.n_classes = len(means)
 
     def _gamma(self) -> float:
-        return 8.0 * (self.means.shape[1] + 8.0) * EPS
+        n_features: int = self.means.shape[1]
+        return 8.0 * (n_features + 8.0) * EPS
 
     def expected_scores(self, X: FloatArray, sigma: FloatArray) -> FloatArray:
         scores = np.empty((len(X), self.n_classes))

@@ -39,7 +39,8 @@ class LinearScores(ClosedForm):
     @property
     def _gamma(self) -> float:
         """Limit of the relative rounding of a sum over all features."""
-        return (self.weights.shape[1] + 8.0) * EPS
+        n_features: int = self.weights.shape[1]
+        return (n_features + 8.0) * EPS
 
     def absorb(self, step: Step) -> LinearScores:
         """Return the same scores as a function of the input of a step."""
@@ -53,7 +54,7 @@ class LinearScores(ClosedForm):
             constants, constant_error = self.constants, self.constant_error
             if step.shift is not None:
                 constants, constant_error = self._add(constants, constant_error, self, step.shift)
-            centre = None
+            centre: FloatArray | None = None
             if step.centre is not None:
                 centre = np.zeros(step.n_features)
                 centre[step.columns] = step.centre

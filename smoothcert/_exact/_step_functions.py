@@ -143,7 +143,8 @@ class StepScores(ClosedForm):
                     found = dual.radius(at[rows], offset, enough=radius[rows])
                     radius[rows] = np.minimum(radius[rows], found)
         # Dividing by sigma moved the input by a rounding.
-        return np.maximum(radius - np.linalg.norm(EPS * at, axis=1), 0.0)
+        moved = np.linalg.norm(EPS * at, axis=1)
+        return np.maximum(radius - moved, np.zeros(len(X)))
 
 
 class _Table:

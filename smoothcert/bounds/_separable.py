@@ -197,7 +197,8 @@ class SeparableDual:
         """Distance to the nearest end of a grid beyond which nothing is known."""
         below = np.where(self.floor[:, 0] == -np.inf, x - self.first, np.inf)
         above = np.where(self.floor[:, 1] == -np.inf, self.last - x, np.inf)
-        return np.minimum(below, above).min(axis=1, initial=np.inf)
+        nearest: FloatArray = np.minimum(below, above).min(axis=1, initial=np.inf)
+        return nearest
 
     def _maximise(self, x: FloatArray, offset: FloatArray, size: FloatArray, enough: FloatArray) -> FloatArray:
         """Return the largest found value of the concave function ``mu D(1/mu)``, at least 0.
