@@ -144,7 +144,8 @@ class StepScores(ClosedForm):
                     radius[rows] = np.minimum(radius[rows], found)
         # Dividing by sigma moved the input by a rounding.
         moved = np.linalg.norm(EPS * at, axis=1)
-        return np.maximum(radius - moved, np.zeros(len(X)))
+        shortened: FloatArray = np.maximum(radius - moved, 0.0)
+        return shortened
 
 
 class _Table:
