@@ -21,6 +21,7 @@ from ._second_order_dipole import (
     second_order_dipole_radius,
     second_order_dipole_upper_bound,
 )
+from ._separable import separable_radius
 
 __all__ = [
     "dipole_lower_bound",
@@ -39,4 +40,5 @@ __all__ = [
     "second_order_multiclass_radius",
     "second_order_radius",
     "second_order_upper_bound",
+    "separable_radius",
 ]
