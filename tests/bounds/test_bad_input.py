@@ -20,13 +20,8 @@ VALID = {
     "second_order_dipole_upper_bound": {"both": 0.7, "one_sided": 0.1, "grad_norm": 0.1, "r": 1.0},
     "second_order_dipole_radius": {"both": 0.7, "one_sided": 0.1, "grad_norm": 0.1},
 }
-<<<<<<< HEAD
-# Those whose arguments have shapes of their own have tests of their own, in test_directional.py.
-ELSEWHERE = {"directional_lower_bound", "directional_radius", "directional_rival_radius"}
-=======
 # Those whose arguments have shapes of their own have tests of their own, in test_directional.py and test_separable.py.
-ELSEWHERE = {"directional_lower_bound", "directional_radius", "separable_radius"}
->>>>>>> soft
+ELSEWHERE = {"directional_lower_bound", "directional_radius", "directional_rival_radius", "separable_radius"}
 EACH_ARGUMENT = [(name, argument) for name, arguments in VALID.items() for argument in arguments]
 
 
