@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from ._casting import length_lost
 from ._certificates import Certificates, build_certificates, effective_sigma
 from ._engine import EvidenceStore, Run, Sampler, certifier_stages, collect_evidence, count_votes, progress_bar
+from ._exact import check_closed_form, exact_certificates, exact_probabilities, exact_scores
 from ._journal import Journal, RunDescription
-from ._models import TrainingSettings, adapt, check_base, check_trainable
+from ._models import TrainingSettings, adapt, check_base, check_trainable, unfrozen
 from ._noise import hash_row, seed_from
 from ._parallel import Executor, broadcast
 from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional, positive
@@ -52,6 +53,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         It may be changed after `fit`: votes then have the new noise, and the base stays trained for the old one.
     certifier : certifier, default=None
         What proves the radii, for example `DipoleCertifier()`. None means `DirectionalCertifier()`.
+    voting : {"hard", "soft"}, default="hard"
+        ``"hard"``: the smoothed classifier answers with the class that the base votes for most often under noise, which
+        is estimated from samples. ``"soft"``: it answers with the class of the largest expected score. For linear
+        models, GaussianNB, ensembles of trees with one feature each and a single decision tree that is a formula: no
+        samples are drawn, and certificates hold without an error probability. These are two different classifiers.
     n_augment : int, default=10
         Noisy copies of the training data. 0 trains on the data as they are.
     augmentation : {"replicate", "passes"}, default="replicate"
@@ -105,6 +111,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     _rules: ClassVar[Mapping[str, Rule]] = {
         "sigma": positive("It is the size of the noise in units of X."),
+        "voting": one_of("hard", "soft"),
         "n_augment": integer(0, "0 trains without noise."),
         "augmentation": one_of("replicate", "passes"),
         "n_votes": integer(1, "1000 are good."),
@@ -124,6 +131,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         *,
         sigma: float = 0.25,
         certifier: BaseCertifier | None = None,
+        voting: str = "hard",
         n_augment: int = 10,
         augmentation: str = "replicate",
         training: BaseRecipe | None = None,
@@ -137,6 +145,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.estimator = estimator
         self.sigma = sigma
         self.certifier = certifier
+        self.voting = voting
         self.n_augment = n_augment
         self.augmentation = augmentation
         self.training = training
@@ -209,10 +218,12 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         )
         self.estimator_ = clone(self.estimator)  # kept also when training fails, with the epochs it got through
         model.train(self.estimator_, X, y, settings)
+        if self.voting == "soft":
+            check_closed_form(unfrozen(self.estimator_))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Majority of `n_votes` votes on noisy copies of each row.
+        """Return the majority of `n_votes` votes on noisy copies of each row; or the largest mean score.
 
         Parameters
         ----------
@@ -224,6 +235,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Labels; `abstain_label`, if one is set, where the test of Cohen et al. (2019) cannot tell the two strongest
             classes apart.
         """
+        if self.voting == "soft":
+            X = self._ready(X)
+            largest = np.argmax(exact_scores(unfrozen(self.estimator_), X, self.sigma), axis=1)
+            answers: NDArray[Any] = self.classes_[largest]
+            return answers
         counts = self._votes(X)
         labels: NDArray[Any] = self.classes_[np.argmax(counts, axis=1)]
         if self.abstain_label is None:
@@ -250,6 +266,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
             Columns in the order of `classes_`.
         """
+        if self.voting == "soft":
+            X = self._ready(X)
+            return exact_probabilities(unfrozen(self.estimator_), X, self.sigma)
         counts = self._votes(X)
         shares: FloatArray = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         return shares
@@ -275,8 +294,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self._certify(X, journal)
 
     def _certify(self, X: Any, journal: Any = None, *, space: str = "input") -> Certificates:
-        """Certify rows of a space that may be the output of a pipeline's steps."""
+        """Certify rows; `space`, of which a journal takes note, may be the output of a pipeline's steps."""
         given = self._ready(X)
+        if self.voting == "soft":
+            return self._certify_exactly(given, journal)
         certifier = self._certifier()
         _warn_of_few_samples(certifier)
         started = time.perf_counter()
@@ -325,6 +346,24 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         spent = time.perf_counter() - started if store.grown else 0.0
         provenance |= {"seed": store.seed, "seconds": store.seconds + spent}
         return build_certificates(certifier, evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost)
+
+    def _certify_exactly(self, X: FloatArray, journal: Any) -> Certificates:
+        """Certify the largest expected score, without samples."""
+        if journal is not None:
+            raise ValueError(
+                f"journal must be None for voting='soft', got {journal!r}. No samples are drawn, so there is no "
+                "progress to be kept."
+            )
+        sigma = float(self.sigma)
+        exact = exact_certificates(unfrozen(self.estimator_), X, sigma)
+        # One rounding in the product, one step back; an infinite radius stays one.
+        radius = np.where(np.isinf(exact.radius), np.inf, np.nextafter(exact.radius * sigma, 0.0))
+        return Certificates(
+            prediction=self.classes_[exact.prediction],
+            radius=radius,
+            abstained=radius == 0.0,
+            provenance={"sigma": sigma, "alpha": 0.0, "certifier": "exact", "version": __version__},
+        )
 
     def _votes(self, X: Any) -> IntArray:
         given = self._ready(X)

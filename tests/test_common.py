@@ -26,6 +26,7 @@ def estimators():
         yield SmoothedClassifier(LogisticRegression(), sigma=0.1, n_votes=64, certifier=certifier)
     yield SmoothedClassifier(LogisticRegression(), sigma=0.1, n_votes=64, abstain_label=None, n_augment=0)
     yield SmoothedClassifier(GaussianNB(), sigma=0.1, n_votes=64, augmentation="passes", n_augment=3)
+    yield SmoothedClassifier(LogisticRegression(), sigma=0.1, voting="soft")
 
 
 # Naive Bayes itself warns when a class has no weight at all.

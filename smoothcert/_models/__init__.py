@@ -11,7 +11,7 @@ from ._base import BaseModel, TrainingSettings
 from ._nets import find_nets, is_net, unfrozen
 from ._sklearn import FrozenSklearnModel, ModelOfNets, SklearnModel
 
-__all__ = ["BaseModel", "TrainingSettings", "adapt", "check_base", "check_trainable"]
+__all__ = ["BaseModel", "TrainingSettings", "adapt", "check_base", "check_trainable", "unfrozen"]
 
 
 def adapt(estimator: Any) -> BaseModel:
