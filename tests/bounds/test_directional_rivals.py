@@ -45,12 +45,13 @@ def test_half_spaces_between_which_a_third_class_has_the_votes_meet_half_way():
     assert 0.698 < directional_rival_radius(shares, rival, edges, 0.0) <= 0.7
 
 
-def test_without_a_direction_it_is_first_order():
-    """One bin, and a gradient of which nothing is known."""
+def test_where_nothing_changes_along_the_direction_it_is_first_order():
+    """The same shares in all bins, and a gradient across of which nothing is known."""
     for p, q in ((0.6, 0.2), (0.45, 0.3), (0.9, 0.1), (0.8, 0.01)):
-        one = directional_rival_radius([p, p], [q, q], [0.0], np.inf)
-        assert one <= first_order_radius(p, q) + 1e-9
-        assert one == pytest.approx(first_order_radius(p, q), rel=0.02)
+        flat = np.full(len(EDGES) + 1, p), np.full(len(EDGES) + 1, q)
+        radius = directional_rival_radius(*flat, EDGES, np.inf)
+        assert radius <= first_order_radius(p, q) + 1e-9
+        assert radius == pytest.approx(first_order_radius(p, q), rel=0.02)
 
 
 def test_against_all_that_is_left_it_is_the_certificate_against_one_half():
