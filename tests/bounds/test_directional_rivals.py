@@ -46,9 +46,10 @@ def test_half_spaces_between_which_a_third_class_has_the_votes_meet_half_way():
 
 
 def test_without_a_direction_it_is_first_order():
-    """One bin, and a gradient of which nothing is known."""
+    """The same shares everywhere, and a gradient of which nothing is known; the bins lose a little."""
     for p, q in ((0.6, 0.2), (0.45, 0.3), (0.9, 0.1), (0.8, 0.01)):
-        one = directional_rival_radius([p, p], [q, q], [0.0], np.inf)
+        bins = len(EDGES) + 1
+        one = directional_rival_radius(np.full(bins, p), np.full(bins, q), EDGES, np.inf)
         assert one <= first_order_radius(p, q) + 1e-9
         assert one == pytest.approx(first_order_radius(p, q), rel=0.02)
 
