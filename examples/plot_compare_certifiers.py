@@ -3,7 +3,8 @@ Five certifiers on the same inputs
 ==================================
 
 All certifiers look at the same model and spend the same number of evaluations. They differ in what they keep of them:
-the share of votes, its gradient, how opposite pairs vote, all of that, or how votes change along one direction.
+the share of votes, its gradient, how opposite pairs vote, all of that, or how votes change along one direction. All of
+them are asked the same question here: how far does the class keep more than half of the votes?
 """
 
 # %%
@@ -27,11 +28,11 @@ clf = smoothcert.SmoothedClassifier(
     MLPClassifier((60,), random_state=0), sigma=0.6, augmentation="passes", n_augment=40, random_state=0
 ).fit(X_train, y_train)
 certifiers = {
-    "first order": smoothcert.FirstOrderCertifier(n_samples),
-    "second order": smoothcert.SecondOrderCertifier(n_samples),
+    "first order": smoothcert.FirstOrderCertifier(n_samples, against="half"),
+    "second order": smoothcert.SecondOrderCertifier(n_samples, against="half"),
     "dipole": smoothcert.DipoleCertifier(n_samples),
     "second-order dipole": smoothcert.SecondOrderDipoleCertifier(n_samples),
-    "directional": smoothcert.DirectionalCertifier(n_samples),
+    "directional": smoothcert.DirectionalCertifier(n_samples, against="half"),
 }
 results = {name: clf.set_params(certifier=certifier).certify(X_test) for name, certifier in certifiers.items()}
 
