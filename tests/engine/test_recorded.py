@@ -19,7 +19,7 @@ from smoothcert import SmoothedClassifier
 RECORD = Path(__file__).with_name("recorded.json")
 IMAGES, DIGITS = load_digits(return_X_y=True)
 IMAGES = IMAGES / 16
-MEANS = np.stack([IMAGES[DIGITS == digit].mean(axis=0) for digit in range(10)])
+MEANS = np.stack([IMAGES[digit == DIGITS].mean(axis=0) for digit in range(10)])
 
 
 class NearestMean(ClassifierMixin, BaseEstimator):
