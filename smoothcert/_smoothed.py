@@ -218,7 +218,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         )
         self.estimator_ = clone(self.estimator)  # kept also when training fails, with the epochs it got through
         model.train(self.estimator_, X, y, settings)
-        if self.voting == "soft":
+        if self._is_soft:
             check_closed_form(unfrozen(self.estimator_))
         return self
 
@@ -235,7 +235,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Labels; `abstain_label`, if one is set, where the test of Cohen et al. (2019) cannot tell the two strongest
             classes apart.
         """
-        if self.voting == "soft":
+        if self._is_soft:
             X = self._ready(X)
             largest = np.argmax(exact_scores(unfrozen(self.estimator_), X, self.sigma), axis=1)
             answers: NDArray[Any] = self.classes_[largest]
@@ -266,7 +266,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
             Columns in the order of `classes_`.
         """
-        if self.voting == "soft":
+        if self._is_soft:
             X = self._ready(X)
             return exact_probabilities(unfrozen(self.estimator_), X, self.sigma)
         counts = self._votes(X)
@@ -296,7 +296,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _certify(self, X: Any, journal: Any = None, *, space: str = "input") -> Certificates:
         """Certify rows; `space`, of which a journal takes note, may be the output of a pipeline's steps."""
         given = self._ready(X)
-        if self.voting == "soft":
+        if self._is_soft:
             return self._certify_exactly(given, journal)
         certifier = self._certifier()
         _warn_of_few_samples(certifier)
@@ -346,6 +346,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         spent = time.perf_counter() - started if store.grown else 0.0
         provenance |= {"seed": store.seed, "seconds": store.seconds + spent}
         return build_certificates(certifier, evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost)
+
+    @property
+    def _is_soft(self) -> bool:
+        # Asked before parameters are checked, so it may be anything.
+        return isinstance(self.voting, str) and self.voting == "soft"
 
     def _certify_exactly(self, X: FloatArray, journal: Any) -> Certificates:
         """Certify the largest expected score, without samples."""

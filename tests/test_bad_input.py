@@ -120,6 +120,7 @@ VALID = {
         "along": 0.3,
         "across": 0.4,
     },
+    bounds.separable_radius: {"x": [0.0, 0.1], "points": [[-1.0, 1.0]] * 2, "values": [[1.0, 0.5]] * 2},
     bounds.directional_radius: {"shares": [0.9, 0.7], "edges": [0.0], "grad_norm": 0.1, "n_vertices": 24},
     bounds.directional_rival_radius: {
         "shares": [0.7, 0.5],
