@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy.special import ndtr
-from smoothcert.bounds._directional_dual import Multipliers, best_multipliers, dual_value
-from smoothcert.bounds._directional_integral import chord_ends
 
 from smoothcert._numerics import SAFETY
 from smoothcert.bounds import directional_lower_bound
+from smoothcert.bounds._directional._dual import Multipliers, best_multipliers, dual_value
+from smoothcert.bounds._directional._integral import chord_ends
 
 EXTREMES = [(along, across) for along in (-30.0, -25.0, 25.0, 30.0) for across in (0.0, 1e-3, 0.5, 5.0, 30.0)]
 

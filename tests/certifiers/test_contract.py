@@ -75,7 +75,7 @@ def test_a_minority_is_not_certified_without_rivals(certifier):
 
 
 @every_certifier
-@pytest.mark.parametrize("n", [2, 4, 100, 10**9])
+@pytest.mark.parametrize("n", [2, 4, 100, 10**8])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("n_features", [1, 3072])
 def test_no_counts_raise_warn_or_give_nan(certifier, n, share, n_features):
