@@ -12,6 +12,7 @@ from .._validation import FloatArray
 from ._contract import EPS, ClosedForm
 
 _HALVINGS = 60
+"""Enough to find a multiplier to the last bits of float64; any multiplier is valid."""
 
 
 class ParabolaScores(ClosedForm):

@@ -22,6 +22,7 @@ _TOLERANCE = 1e-6
 """Relative distance to the upper bound of the squared radius at which the search for a multiplier stops."""
 
 _MAX_STEPS = 60
+"""Steps of the search for a multiplier, many more than it needs to reach the tolerance; any multiplier is valid."""
 
 _LARGEST_MU = 1e150
 """Larger inverse multipliers would overflow."""

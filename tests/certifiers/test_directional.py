@@ -299,17 +299,20 @@ def words(X, labels):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pilot": 0.0}, r"pilot must be a number in \(0, 1\), got 0.0"),
-        ({"pilot": 1.0}, r"pilot must be a number in \(0, 1\), got 1.0"),
-        ({"pilot": "some"}, r"pilot must be a number in \(0, 1\), got 'some'"),
-        ({"pilot": True}, r"pilot must be a number in \(0, 1\), got True"),
+        ({"pilot_fraction": 0.0}, r"pilot_fraction must be a number in \(0, 1\), got 0.0"),
+        ({"pilot_fraction": 1.0}, r"pilot_fraction must be a number in \(0, 1\), got 1.0"),
+        ({"pilot_fraction": "some"}, r"pilot_fraction must be a number in \(0, 1\), got 'some'"),
+        ({"pilot_fraction": True}, r"pilot_fraction must be a number in \(0, 1\), got True"),
         ({"direction": "downhill"}, r"direction must be one of .*'score'.* got 'downhill'"),
         ({"direction": None}, "direction must be one of .* got None"),
         ({"direction": "gradient"}, "direction must be 'score', 'auto' or a callable .* got 'gradient'"),
         ({"n_bins": 7}, "n_bins must be an integer of at least 8, got 7"),
         ({"n_bins": 20.0}, "n_bins must be an integer .* got 20.0. Write 20"),
         ({"n_samples": 300}, "n_samples must be at least 400 for 20 bins and a pilot of 0.2, got 300"),
-        ({"pilot": 0.01}, "n_samples must be at least 8000 for 20 bins and a pilot of 0.01, got 2000"),
+        (
+            {"pilot_fraction": 0.01},
+            "n_samples must be at least 8000 for 20 bins and a pilot_fraction of 0.01, got 2000",
+        ),
         (
             {"direction": zero},
             "direction must be .* finite vectors that are not zero, got one of length 0",

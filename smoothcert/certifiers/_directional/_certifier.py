@@ -46,6 +46,8 @@ _NUMBERS_OF_SCORES = 2**20
 """Scores of all classes are kept within 8 MB an input; otherwise the direction is that of the class against all."""
 
 _REACH = 4.0
+"""Where the outermost bins begin; beyond lie 6e-5 of the noise, too little to be worth bins of their own."""
+
 _BIN_SPREAD = 2.0
 """Bins have equal shares of a normal law with this standard deviation.
 
@@ -54,6 +56,7 @@ If hits were equally uncertain everywhere, widths in proportion to the inverse r
 of 1.4, would lose least; inputs far from the boundary need narrow bins further out.
 """
 _VERTICES = 64
+"""Points tested around the half circle. More of them lose less between points and take longer; any number is valid."""
 
 
 class DirectionalCertifier(BaseCertifier):
@@ -75,8 +78,8 @@ class DirectionalCertifier(BaseCertifier):
         Noisy copies that choose the candidate class.
     alpha : float, default=0.001
         Probability that the certificate of an input is wrong.
-    pilot : float, default=0.2
-        Share of `n_samples` for the pilot.
+    pilot_fraction : float, default=0.2
+        Part of `n_samples` that the pilot may use.
     direction : {"auto", "gradient", "score"} or callable, default="auto"
         ``"gradient"``: averaged input gradients of a softened margin, for skorch nets. ``"score"``: the noise weighted
         by its votes, for any base. ``"auto"``: the first where it can be had, else the second. A callable is given
@@ -111,14 +114,14 @@ class DirectionalCertifier(BaseCertifier):
         n_samples: int = 100_000,
         n_selection: int = 100,
         alpha: float = 0.001,
-        pilot: float = 0.2,
+        pilot_fraction: float = 0.2,
         direction: str | Callable[..., Any] = "auto",
         n_bins: int = 60,
         against: str = "rivals",
         rivals: str | int | None = "auto",
     ) -> None:
         super().__init__(n_samples, n_selection, alpha)
-        self.pilot = pilot
+        self.pilot_fraction = pilot_fraction
         self.direction = direction
         self.n_bins = n_bins
         self.against = against
@@ -126,16 +129,17 @@ class DirectionalCertifier(BaseCertifier):
 
     def check_params(self) -> None:
         super().check_params()
-        check_parameters(self, {"pilot": fraction("About 0.2 is good."), "n_bins": integer(8, "60 are good.")})
+        check_parameters(self, {"pilot_fraction": fraction("About 0.2 is good."), "n_bins": integer(8, "60 are good.")})
         if not callable(self.direction):
             check_choice("direction", self.direction, ("auto", "gradient", "score"))
         check_choice("against", self.against, AGAINST)
         if self.rivals is not None and not (isinstance(self.rivals, str) and self.rivals == "auto"):
             check_parameters(self, {"rivals": integer(1, "Use 'auto' unless time is short.")})
-        least = int(np.ceil(4 * self.n_bins / min(self.pilot, 1.0 - self.pilot)))
+        least = int(np.ceil(4 * self.n_bins / min(self.pilot_fraction, 1.0 - self.pilot_fraction)))
         if self.n_samples < least:
             raise ValueError(
-                f"n_samples must be at least {least} for {self.n_bins} bins and a pilot of {self.pilot:g}, "
+                f"n_samples must be at least {least} for {self.n_bins} bins and a pilot_fraction of "
+                f"{self.pilot_fraction:g}, "
                 f"got {self.n_samples}. Take more samples or fewer bins."
             )
 
@@ -147,7 +151,7 @@ class DirectionalCertifier(BaseCertifier):
 
     def pilots(self, gradients: bool) -> tuple[Pilot, ...]:
         """A look for the direction, and one along it; against rivals one more in between, to turn it."""
-        share = int(self.pilot * self.n_samples)
+        share = int(self.pilot_fraction * self.n_samples)
         if callable(self.direction):
             # The direction is given; which rivals to measure along it is still to be seen.
             few = max(min(RANKING_SAMPLES, share // 4), 1)
@@ -255,7 +259,7 @@ class DirectionalCertifier(BaseCertifier):
         return Levels(self.alpha, (1.0 - GRADIENT_SHARE) * self.alpha, GRADIENT_SHARE * self.alpha)
 
     def _plan_along(self, tally: Any) -> DirectionalPlan | RivalPlan:
-        n_estimation = self.n_samples - int(self.pilot * self.n_samples)
+        n_estimation = self.n_samples - int(self.pilot_fraction * self.n_samples)
         if isinstance(tally, RivalTally):
             return plan_against_rivals(tally, n_estimation, self._levels)
         return plan_from_pilot(

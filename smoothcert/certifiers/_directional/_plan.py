@@ -21,14 +21,21 @@ from ...confidence import binomial_lower, stratified_gradient_upper
 from ...confidence._stratified import usual_width
 from ...tallies import DirectionalPlan, DirectionalTally, IntArray, RivalPlan
 
+# What follows decides how good plans are and how long they take; every plan is valid.
 _DEGREE = 5
+"""Degree of the polynomial for the shares along the direction: bends enough for a slab or a wedge."""
 _PRIOR = 100.0
+"""Samples that the fitted curve counts as, next to a bin's own."""
 _VERTICES = 32
+"""Half of those of the certificate: a plan needs no more than the radius to expect."""
 _LEAST_RADIUS, _LARGEST_RADIUS = 0.02, 5.0
+"""Radii to plan for: smaller ones are worth nothing, larger ones cannot be proved with any usual number of samples."""
 _USUAL_SHARE = 0.95
 """How far certificates usually reach on the way to where the class would lose along the direction."""
 _NEAR_ENOUGH = 0.05
+"""Relative error of the guessed radius up to which cells need not be made again."""
 _WORTH_IT = 1.01
+"""Gain over the plain votes from which measuring is worth the risk of a plan that disappoints."""
 _ROWS_AT_ONCE = 16
 """Enough to hide numpy's calls, few enough for the cache."""
 

@@ -11,6 +11,8 @@ from ...tallies import RivalTally
 from ._plan import _TILT, tilts_for
 
 _LARGEST_SHIFT = 2.5
+"""Farther out there are too few samples to estimate a gradient from. Decides about directions only."""
+
 _USUAL_GAIN = 1.15
 """How far the certificate usually reaches, relative to the first order."""
 

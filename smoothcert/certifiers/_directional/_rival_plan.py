@@ -40,7 +40,8 @@ _USUAL_GAIN, _USUAL_PART = 1.05, 0.15
 direction. A good guess saves a second plan."""
 
 _NEAR_ENOUGH = 0.08
-
+"""Relative error of the guessed radius up to which cells need not be made again; plans take longer than against one
+half."""
 
 _ROWS_AT_ONCE = 6
 """Fewer than against one half: there are twice as many bins."""

@@ -13,6 +13,7 @@ from ...tallies import IntArray, RivalTally
 from ._rival_plan import Levels, rival_gradients
 
 _VERTICES = 64
+"""Points tested around the half circle, as against one half."""
 
 
 def distance_to_rivals(tally: RivalTally, levels: Levels) -> FloatArray:
