@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._casting import shorten
 from ._engine import Evidence
+from ._float32_cast import shorten
 from ._validation import BoolArray, FloatArray, as_float_array
 from .certifiers import BaseCertifier
 

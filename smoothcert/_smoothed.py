@@ -17,10 +17,10 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ._casting import length_lost
 from ._certificates import Certificates, build_certificates, effective_sigma
 from ._engine import EvidenceStore, Run, Sampler, certifier_stages, collect_evidence, count_votes, progress_bar
 from ._exact import check_closed_form, exact_certificates, exact_probabilities, exact_scores
+from ._float32_cast import length_lost
 from ._journal import Journal, RunDescription
 from ._models import TrainingSettings, adapt, check_base, check_trainable, unfrozen
 from ._noise import hash_row, seed_from

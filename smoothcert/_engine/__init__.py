@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._collect import Run, collect_evidence, count_votes
-from ._evidence import Entry, EvidenceStore, Span, count_draws, missing_spans
+from ._evidence_store import Entry, EvidenceStore, Span, count_draws, missing_spans
 from ._progress import progress_bar
 from ._sampler import Sampler
 from ._stages import Evidence, Stage, certifier_stages, run_stages

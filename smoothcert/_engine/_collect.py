@@ -21,7 +21,7 @@ from .._noise import VOTE, block_size
 from .._parallel import Broadcast, Executor, Task
 from .._validation import FloatArray
 from ..tallies import IntArray, Tally, VoteTally
-from ._evidence import EvidenceStore, Span, bundle_spans, count_draws, missing_spans
+from ._evidence_store import EvidenceStore, Span, bundle_spans, count_draws, missing_spans
 from ._sampler import Piece
 from ._stages import Evidence, Stage, Stages, plan_serially, run_stages, vote_stage
 

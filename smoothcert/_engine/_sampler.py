@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from .._models import Voter
 from .._noise import Seed, block_size, block_slices
 from .._validation import FloatArray, IndexArray
 from ..tallies import Tally
-
-
-class Voter(Protocol):
-    """Anything that votes, and the kind of arrays it votes on."""
-
-    arrays: Any
-
-    def vote(self, rows: Any) -> IndexArray: ...
-
-    def differentiable(self, row: Any) -> bool: ...
-
-    def vote_with_gradients(self, rows: Any, candidate: int) -> tuple[IndexArray, Any]: ...
 
 
 @dataclass(frozen=True)

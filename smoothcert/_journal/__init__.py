@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._reader import JournalView, read_journal
-from ._run import RunDescription
+from ._run_description import RunDescription
 from ._writer import Journal
 
 __all__ = ["Journal", "JournalView", "RunDescription", "read_journal"]

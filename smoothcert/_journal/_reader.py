@@ -18,7 +18,7 @@ from .._noise import block_size
 from .._validation import IndexArray
 from ..certifiers import BaseCertifier
 from ..tallies import IntArray, Tally
-from ._run import find_certifier
+from ._run_description import find_certifier
 from ._schema import check_path, is_new, read_about, read_labels, read_payload, read_spans, translate_sqlite_errors
 from ._serialisation import unpack, unpack_tally
 

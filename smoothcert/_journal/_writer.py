@@ -22,7 +22,7 @@ from typing import Any
 from .._certificates import plain_labels, plain_value
 from .._engine import Entry, EvidenceStore, Span
 from ..tallies import Tally
-from ._run import RunDescription, find_differences
+from ._run_description import RunDescription, find_differences
 from ._schema import (
     APPLICATION,
     LAYOUT,
@@ -46,8 +46,10 @@ time."""
 
 
 class Journal(EvidenceStore):
-    """A ledger that is kept in a file. Used as a context: what was entered is written on the way out, also by an
-    exception or an interrupt."""
+    """An evidence store that is kept in a file.
+
+    Used as a context: what was entered is written on the way out, also by an exception or an interrupt.
+    """
 
     def __init__(self, path: Any, run: RunDescription) -> None:
         super().__init__(run.seed)

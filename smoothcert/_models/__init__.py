@@ -7,11 +7,11 @@ from typing import Any
 from sklearn.base import is_clusterer, is_regressor
 from sklearn.frozen import FrozenEstimator
 
-from ._base import BaseModel, TrainingSettings
+from ._base import BaseModel, TrainingSettings, Voter
 from ._nets import find_nets, is_net, unfrozen
 from ._sklearn import FrozenSklearnModel, ModelOfNets, SklearnModel
 
-__all__ = ["BaseModel", "TrainingSettings", "adapt", "check_base", "check_trainable", "unfrozen"]
+__all__ = ["BaseModel", "TrainingSettings", "Voter", "adapt", "check_base", "check_trainable", "unfrozen"]
 
 
 def adapt(estimator: Any) -> BaseModel:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from .._validation import FloatArray
+from .._validation import FloatArray, IndexArray
 from ..training import BaseRecipe
 
 
@@ -43,6 +44,28 @@ class TrainingSettings:
     fit_params: Mapping[str, Any]
 
 
+class Voter(Protocol):
+    """Casts the votes of a base on rows of one kind of array."""
+
+    arrays: Any
+    """Where its noise is drawn and noisy rows are built."""
+
+    def vote(self, rows: Any) -> IndexArray:
+        """Return the class each row is voted into, -1 for none."""
+
+    def vote_with_gradients(self, rows: Any, candidate: int) -> tuple[IndexArray, Any]:
+        """Return the votes, and the gradients of the candidate's softened margin by the rows."""
+
+    def differentiable(self, row: Any) -> bool:
+        """Return whether there are gradients."""
+
+    def evaluation_mode(self) -> AbstractContextManager[Any]:
+        """Return what to enter for all votes of a run."""
+
+    def fingerprint_state(self) -> tuple[Any, ...]:
+        """Return all that votes and noise depend on."""
+
+
 class BaseModel(ABC):
     """One kind of base: how it takes rows, which labels it has, how it is trained and how it votes.
 
@@ -68,5 +91,5 @@ class BaseModel(ABC):
         """Train a clone of the estimator in place."""
 
     @abstractmethod
-    def voter(self, classes: NDArray[Any]) -> Any:
+    def voter(self, classes: NDArray[Any]) -> Voter:
         """Return what casts the votes of the estimator, which must be fitted."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._noise import NumpyArrays
-from .._validation import FloatArray, IndexArray
+from .._validation import FloatArray
 from ..training._augmentation import fit_in_passes, fit_on_replicas
 from ._base import BaseModel, TrainingSettings
+from ._label_voter import LabelVoter
 from ._nets import cast_for_nets, find_nets, unfrozen
 
 
@@ -81,53 +80,3 @@ def fit_with_copies(
         fit_in_passes(estimator, X, y, labels, *noise)
     else:
         fit_on_replicas(estimator, X, y, *noise)
-
-
-class LabelVoter:
-    """Votes of any model with ``predict``, as indices into the sorted `classes`.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-    classes : ndarray of shape (n_classes,)
-        Sorted labels.
-    """
-
-    arrays = NumpyArrays()
-
-    def __init__(self, estimator: Any, classes: NDArray[Any]) -> None:
-        self.estimator = estimator
-        self.classes = classes
-
-    def evaluation_mode(self) -> AbstractContextManager[Any]:
-        """Return what to enter for all votes of a run: nothing, as ``predict`` has no modes."""
-        return nullcontext()
-
-    def fingerprint_state(self) -> tuple[Any, ...]:
-        """All that votes and noise depend on."""
-        return ("numpy", self.estimator, self.classes)
-
-    def differentiable(self, row: FloatArray) -> bool:
-        """Labels have no gradient."""
-        return False
-
-    def vote_with_gradients(self, rows: FloatArray, candidate: int) -> tuple[IndexArray, FloatArray]:
-        raise NotImplementedError("Labels have no gradient.")
-
-    def vote(self, rows: FloatArray) -> IndexArray:
-        """Index of the class each row is voted into."""
-        labels = np.asarray(self.estimator.predict(rows))
-        if labels.shape != (len(rows),):
-            raise ValueError(
-                f"estimator.predict must return one label for each row, got shape {labels.shape} for {len(rows)} rows. "
-                "Give an estimator with a single output."
-            )
-        index = np.searchsorted(self.classes, labels)
-        index = np.minimum(index, len(self.classes) - 1)
-        unknown = self.classes[index] != labels
-        if np.any(unknown):
-            raise ValueError(
-                f"estimator.predict must return labels it was trained on, got {labels[unknown][0]!r}, "
-                f"which is not among {list(self.classes[:10])}. Check the labels given to fit."
-            )
-        return index

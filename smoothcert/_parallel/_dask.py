@@ -1,8 +1,8 @@
-"""Units of work on a Dask cluster, where a worker that goes away costs time and not the run.
+"""Tasks on a Dask cluster, where a worker that goes away costs time and not the run.
 
-Dask itself runs again what a dead worker was doing, except where the only copy of something the unit needs died too:
-it cancels such units. Here they are submitted again, and the model is sent again if it was lost. Units are pure and
-their noise is seeded, so that repeating one is exact. joblib's own way to Dask ends the run at the first unit that was
+Dask itself runs again what a dead worker was doing, except where the only copy of something the task needs died too:
+it cancels such tasks. Here they are submitted again, and the model is sent again if it was lost. Tasks are pure and
+their noise is seeded, so that repeating one is exact. joblib's own way to Dask ends the run at the first task that was
 cancelled, and waits for ever for one that Dask gave up.
 """
 
@@ -20,11 +20,11 @@ from typing import Any
 from ._broadcast import sendable
 
 _LOSSES = 6
-"""How often a unit may be lost and sent again before the cluster is taken for broken. The pauses before it add up to
+"""How often a task may be lost and sent again before the cluster is taken for broken. The pauses before it add up to
 three seconds, in which a cluster that lost workers can settle."""
 
 _PAUSE = 0.05
-"""Seconds until a lost unit is sent again the first time; they double with each loss."""
+"""Seconds until a lost task is sent again the first time; they double with each loss."""
 
 # Numbers, in glibc's malloc.h, of what its allocator keeps: memory at the end of the heap, and pieces that are not
 # mapped one by one.
@@ -32,7 +32,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
 def dask_results(backend: Any, tasks: Iterable[Any], ahead: int) -> Generator[tuple[int, Any], None, None]:
-    """Number of samples and result of each unit as they become ready, with `ahead` units submitted at a time."""
+    """Number of samples and result of each task as they become ready, with `ahead` tasks submitted at a time."""
     from distributed import CancelledError, KilledWorker
 
     rest = iter(tasks)
@@ -40,20 +40,20 @@ def dask_results(backend: Any, tasks: Iterable[Any], ahead: int) -> Generator[tu
     waiting: dict[int, tuple[Any, Any, int]] = {}
     numbers = count()
 
-    def send(unit: Any, losses: int = 0) -> None:
-        _, function, arguments = unit
+    def send(task: Any, losses: int = 0) -> None:
+        _, function, arguments = task
         given = map(sendable, arguments)
         future = backend.client.submit(_on_worker, function, *given, pure=False, **backend.submit_kwargs)
         number = next(numbers)
-        waiting[number] = future, unit, losses
+        waiting[number] = future, task, losses
         future.add_done_callback(lambda _: ready.put(number))
 
     try:
         with backend.retrieval_context():
-            for unit in islice(rest, ahead):
-                send(unit)
+            for task in islice(rest, ahead):
+                send(task)
             while waiting:
-                future, unit, losses = waiting.pop(_next(ready))
+                future, task, losses = waiting.pop(_next(ready))
                 try:
                     result = future.result()
                 except KilledWorker as error:
@@ -64,11 +64,11 @@ def dask_results(backend: Any, tasks: Iterable[Any], ahead: int) -> Generator[tu
                     if losses == _LOSSES:
                         raise BrokenExecutor(f"Dask lost a piece of work {losses + 1} times. {error}") from error
                     time.sleep(_PAUSE * 2**losses)
-                    send(unit, losses + 1)
+                    send(task, losses + 1)
                     continue
                 for following in islice(rest, 1):
                     send(following)
-                yield unit[0], result
+                yield task[0], result
     finally:
         for future, _, _ in waiting.values():
             future.release()

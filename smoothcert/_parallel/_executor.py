@@ -1,4 +1,4 @@
-"""Units of work, run one after the other or by workers."""
+"""Tasks, run one after the other or by workers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Task = tuple[int, Callable[..., Any], tuple[Any, ...]]
 """A piece of work: its number of samples, a function, and its arguments."""
 
 _AHEAD = 3
-"""Units submitted at a time, for each worker: one that it works on and two in reserve, so that it does not wait for the
+"""Tasks submitted at a time, for each worker: one that it works on and two in reserve, so that it does not wait for the
 next one. More would only take memory."""
 
 _ROUND = 4
-"""Units for each worker in a round, where a backend gives results back in rounds only. At the end of a round workers
+"""Tasks for each worker in a round, where a backend gives results back in rounds only. At the end of a round workers
 wait for the slowest, the less the longer rounds are; progress and journal hear of the results only then."""
 
 
@@ -40,7 +40,7 @@ class Executor:
         return int(effective_n_jobs(self.n_jobs))
 
     def run(self, tasks: Iterable[Task], several: bool = True) -> Generator[Any, None, None]:
-        """Results of all units as they become ready, in any order; units are made as they are needed.
+        """Results of all tasks as they become ready, in any order; tasks are made as they are needed.
 
         Close the iterator when leaving it early: that stops the workers.
         """
@@ -61,7 +61,7 @@ def _results(tasks: Iterable[Task], n_jobs: int | None, workers: int) -> Generat
     if is_dask(backend):
         yield from dask_results(backend, tasks, _AHEAD * workers)
         return
-    tasks = (delayed(_with_samples)(*unit) for unit in tasks)
+    tasks = (delayed(_with_samples)(*task) for task in tasks)
     if getattr(backend, "supports_return_generator", False):
         ahead = f"{_AHEAD}*n_jobs"
         results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch=ahead, batch_size=1)(tasks)

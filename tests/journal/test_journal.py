@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from smoothcert import DipoleCertifier, FirstOrderCertifier, SmoothedClassifier, certify, read_journal
-from smoothcert._engine._evidence import EvidenceStore, add_span, bundle_spans, count_draws, missing_spans
+from smoothcert._engine._evidence_store import EvidenceStore, add_span, bundle_spans, count_draws, missing_spans
 from smoothcert._journal._serialisation import pack_tally, unpack_tally
 from smoothcert._journal._writer import Journal
 from smoothcert.certifiers import Pilot

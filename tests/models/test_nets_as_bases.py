@@ -28,8 +28,8 @@ from smoothcert import (  # noqa: E402
     SmoothedClassifier,
     read_journal,
 )
-from smoothcert._casting import length_lost, shorten  # noqa: E402
 from smoothcert._evaluation_mode import evaluation_mode  # noqa: E402
+from smoothcert._float32_cast import length_lost, shorten  # noqa: E402
 
 X, Y = load_iris(return_X_y=True)
 X32 = X.astype(np.float32)
