@@ -308,7 +308,7 @@ def words(X, labels):
         ({"direction": "gradient"}, "direction must be 'score', 'auto' or a callable .* got 'gradient'"),
         ({"n_bins": 7}, "n_bins must be an integer of at least 8, got 7"),
         ({"n_bins": 20.0}, "n_bins must be an integer .* got 20.0. Write 20"),
-        ({"n_samples": 300}, "n_samples must be at least 400 for 20 bins and a pilot of 0.2, got 300"),
+        ({"n_samples": 300}, "n_samples must be at least 400 for 20 bins and a pilot_fraction of 0.2, got 300"),
         (
             {"pilot_fraction": 0.01},
             "n_samples must be at least 8000 for 20 bins and a pilot_fraction of 0.01, got 2000",
