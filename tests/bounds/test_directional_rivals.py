@@ -23,7 +23,7 @@ def radii(name, turn, edges=EDGES):
     return float(certified), float(first_order_radius(p[0], p[1:].max())), shape.radius()
 
 
-@pytest.mark.parametrize("turn", [0.0, 0.3, 1.5, 3.0])
+@pytest.mark.parametrize("turn", [0.3, 1.5])
 @pytest.mark.parametrize("name", CLASSES)
 def test_never_above_the_truth(name, turn):
     certified, first, truth = radii(name, turn)
