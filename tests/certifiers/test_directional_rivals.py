@@ -54,7 +54,7 @@ class AlwaysMeasures(DirectionalCertifier):
 )
 def test_radii_above_the_truth_are_rare(name, alpha):
     """Measured in any case, along the best direction, where the bound is tight."""
-    repetitions = 600
+    repetitions = 400
     certifier = AlwaysMeasures(3000, alpha=alpha, direction=ahead, n_bins=16)
     n_classes = CLASSES[name][1]
     tally = under_test.sample_tally(certifier, classify(name), n_classes, 3000, repetitions, 3, seed=1, n_pilots=12)

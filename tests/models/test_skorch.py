@@ -293,7 +293,7 @@ def test_logits_under_the_default_criterion_are_warned_of():
 
 
 def test_other_devices_are_asked_for_their_own_noise():
-    from smoothcert._models._skorch import TorchArrays
+    from smoothcert._noise._torch import TorchArrays
 
     arrays = TorchArrays("meta")
     room = arrays.empty(4, arrays.row(np.zeros((2, 3))))
