@@ -299,7 +299,7 @@ class Certificates:
 
 
 def round_digits(value: float, digits: int, up: bool = False) -> str:
-    """A non-negative number with so many significant digits, rounded towards zero, or away from it if `up`."""
+    """Return a non-negative number with `digits` significant digits, rounded towards zero, or away from it if `up`."""
     value = float(value)
     if value == 0.0 or not np.isfinite(value):
         return f"{value:.1f}" if value == 0.0 else str(value)

@@ -156,7 +156,7 @@ def _fill_pieces(
 
 
 def _run_timed(task: Task, executor: Executor, amount: int) -> tuple[Any, float]:
-    """Return the result of a task that is run here, and how long it took for each of so many things."""
+    """Return the result of a task that is run here, and the seconds it took, divided by `amount`."""
     samples, function, arguments = task
     start = time.perf_counter()
     result = function(*arguments)

@@ -1,7 +1,7 @@
 """A short text that stands for the content of a model or of data.
 
 Equal content gives equal text in every process and on every day; this is what lets a journal tell whether it belongs to
-the run at hand. joblib's hasher does most of it. What is made canonical here: arrays count by their numbers (not by
+its run. joblib's hasher does most of it. What is made canonical here: arrays count by their numbers (not by
 their place in memory, nor by the padding between fields), search trees without the counters of their use, frozen sets
 by their sorted members, functions and classes without an importable name by their code and what it uses, torch modules
 by all that their output depends on: layers, numbers, hooks and every other attribute, whatever its name. What has no

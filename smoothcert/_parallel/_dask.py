@@ -84,7 +84,7 @@ def _keep_freed_memory() -> None:
     """Let a worker use memory again that it freed.
 
     Dask has its workers give memory back to the system at once. A network frees and allocates some megabytes with each
-    batch, and fetching them anew doubles its time. Only glibc has the switch; elsewhere nothing is to be done.
+    batch, and fetching them again doubles its time. Only glibc has the switch; elsewhere nothing is to be done.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -66,11 +66,11 @@ def _read(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
             images, labels = file["images"], file["labels"]
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"{path} must be an npz file with the arrays images and labels, got another one: {error}. Write it anew."
+            f"{path} must be an npz file with the arrays images and labels, got another one: {error}. Write it again."
         ) from error
     if images.shape != (len(labels), 32, 32, 3) or images.dtype != np.uint8:
         raise ValueError(
             f"{path} must hold images of dtype uint8 and shape ({len(labels)}, 32, 32, 3), "
-            f"got {images.dtype} and {images.shape}. Write it anew."
+            f"got {images.dtype} and {images.shape}. Write it again."
         )
     return images, labels.astype(np.int64)

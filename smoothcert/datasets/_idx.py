@@ -33,4 +33,6 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def _damaged(path: Path, what: str) -> ValueError:
-    return ValueError(f"{path} must be a gzipped IDX file of unsigned bytes, got another one: {what}. Get it anew.")
+    return ValueError(
+        f"{path} must be a gzipped IDX file of unsigned bytes, got another one: {what}. Download it again."
+    )

@@ -39,7 +39,7 @@ def _strata(edges: tuple[float, ...], n_strata: int) -> IntArray:
 
 
 def n_strata_for(n_features: int) -> int:
-    """How many strata there are in so many dimensions."""
+    """Return the number of strata in `n_features` dimensions."""
     return max(1, min(_STRATA, _NUMBERS_OF_A_ROW // n_features))
 
 

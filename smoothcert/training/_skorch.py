@@ -1,4 +1,4 @@
-"""Training skorch nets with fresh noise in every batch. Imported only when a net is at hand."""
+"""Training skorch nets with fresh noise in every batch. Imported only where there is a net."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smoothcert._noise import block_size
-from smoothcert.tallies import DirectionalPlan, DirectionalTally, GradientTally, PairTally
+from smoothcert.tallies import DirectionalPlan, DirectionalTally, GradientTally, PairTally, RivalPlan, RivalTally
 
 N_UPDATES = 40
 
@@ -103,6 +103,39 @@ def test_sums_across_a_direction_are_on_the_safe_side(d, dtype, seed):
         squares = sum(w * w * square for w, (_, square) in zip(exact_weights, sums, strict=True))
         assert Fraction(float(value)) >= square_length(whole) - squares
         assert float(value) == pytest.approx(float(square_length(whole) - squares), abs=0.2)
+
+
+@pytest.mark.parametrize(("d", "dtype", "seed"), [case for case in CASES if case[0] > 1])
+def test_sums_of_classes_across_a_direction_are_on_the_safe_side(d, dtype, seed):
+    rng = np.random.default_rng(seed)
+    direction = rng.standard_normal(d)
+    direction /= np.linalg.norm(direction)
+    direction /= np.linalg.norm(direction)
+    plan = RivalPlan.towards([-1.0, 0.0, 1.0], direction, [[2]])
+    tally = RivalTally.empty(plan, n_classes=3, candidate=[0])
+    vectors = {(group, s): [] for group in range(2) for s in range(plan.n_strata)}
+    unit = [Fraction(float(a)) for a in direction]
+    length = square_length(unit)
+    for _ in range(N_UPDATES):
+        noise = rng.standard_normal((1, 5, d)).astype(dtype)
+        votes = np.digitize(noise[:, :, 0], [0.3, 0.6])
+        tally.update(noise, votes)
+        place = np.searchsorted(plan.edges, noise[0].astype(np.float64) @ direction, side="right")
+        for z, vote, s in zip(fractions(noise[0]), votes[0], plan.strata[place], strict=True):
+            along = sum(a * b for a, b in zip(z, unit, strict=True)) / length
+            if vote != 1:
+                vectors[int(vote == 2), int(s)].append([a - along * b for a, b in zip(z, unit, strict=True)])
+    sums = {key: exact_sums(parts or [[Fraction(0)] * d]) for key, parts in vectors.items()}
+    for (group, s), (total, square) in sums.items():
+        assert Fraction(float(tally.grad_sq[0, group, s])) <= square
+        assert_error_is_bounded(tally.grad_sum[0, group, s], tally.grad_error[0, group, s], total)
+    tried = rng.uniform(0.1, 1.0, plan.n_strata)
+    weights = [Fraction(float(w)) for w in tried]
+    whole = [sum(w * (sums[0, s][0][j] - sums[1, s][0][j]) / 2 for s, w in enumerate(weights)) for j in range(d)]
+    squares = sum(w * w * (sums[0, s][1] + sums[1, s][1]) / 4 for s, w in enumerate(weights))
+    found = float(tally.norm_sq(0, 0, tried[None])[0])
+    assert Fraction(found) >= square_length(whole) - squares
+    assert found == pytest.approx(float(square_length(whole) - squares), abs=0.2)
 
 
 def test_terms_that_cancel_do_not_hide_the_error():
