@@ -105,7 +105,16 @@ def test_mnist_figure(name, run, monkeypatch, capsys):
     assert {"second-order dipole", "directional"} <= {row["certificate"] for row in others}
     assert "found in" not in capsys.readouterr().out
     assert run(name, *TINY, passes) == tables
-    assert "second-order dipole: found in" in capsys.readouterr().out  # the second run certifies nothing anew
+    assert "second-order dipole: found in" in capsys.readouterr().out  # the second run certifies nothing again
+
+
+@pytest.mark.slow
+def test_figure_against_rivals(run, bright_or_dark):
+    pytest.importorskip("skorch")
+    tables = run("figure_6_cifar10", *TINY, "--epochs=60", "--sigma=0.05", "--against=rivals")
+    assert set(tables) == {f"figure_6_cifar10_sigma_0.05_rivals_N_1500{end}" for end in ("", "_summary")}
+    names = {row["certificate"] for row in tables["figure_6_cifar10_sigma_0.05_rivals_N_1500_summary"]}
+    assert names == {"first order", "second order", "directional", "first order, one half"}
 
 
 @pytest.mark.slow
@@ -135,7 +144,8 @@ def test_own_network_and_imagenet(run, tmp_path, monkeypatch):
         (tmp_path / "val" / kind).mkdir(parents=True)
         Image.new("RGB", (300, 260), colour).save(tmp_path / "val" / kind / "1.png")
     arguments = ["--model=mynets:make", f"--weights={tmp_path / 'mine.pt'}", f"--imagenet={tmp_path / 'val'}"]
-    tables = run("figure_6_cifar10", *arguments, "--n-samples=1500", "--n-inputs=2", "--sigma=0.5")
+    short = ["--n-samples=1500", "--n-inputs=2", "--certifiers", "second order"]
+    tables = run("figure_6_cifar10", *arguments, *short, "--sigma=0.5")
     [table] = [each for title, each in tables.items() if not title.endswith("_summary")]
     assert total(table, "second order") == 2  # red and blue are told apart, so the weights arrived
 

@@ -40,6 +40,14 @@ CERTIFIERS = {
 """Every certifier that figures 5 and 6 compare, made for a number of samples; like the paper, against one half of the
 votes. Another one is another line."""
 
+AGAINST_RIVALS = {
+    BASELINE: lambda n: FirstOrderCertifier(n),
+    "second order": lambda n: SecondOrderCertifier(n),
+    "directional": lambda n: DirectionalCertifier(n),
+    "first order, one half": lambda n: FirstOrderCertifier(n, against="half"),
+}
+"""What `--against rivals` compares: certificates that the class keeps more votes than every other one."""
+
 
 SUMMARY = (
     "certificate",
@@ -56,8 +64,8 @@ SUMMARY = (
 
 
 def options(description, **defaults):
-    """A parser with the options that have a default here: n_samples and with it n_jobs, n_inputs, certifiers; seed and
-    out always."""
+    """A parser with the options that have a default here: n_samples and with it n_jobs, n_inputs, certifiers and with
+    them against; seed and out always."""
     parser = argparse.ArgumentParser(description=description, formatter_class=_Help)
     if "n_samples" in defaults:
         parser.add_argument("--n-samples", type=count, default=defaults["n_samples"], help="noisy copies of each input")
@@ -67,8 +75,12 @@ def options(description, **defaults):
         parser.add_argument("--n-jobs", type=int, default=None, help="processes; the numbers do not depend on it")
     if "certifiers" in defaults:
         parser.add_argument(
-            "--certifiers", nargs="+", choices=defaults["certifiers"], default=list(defaults["certifiers"]),
-            metavar="NAME", help=f"certificates to compare with the {BASELINE}, each in quotes",
+            "--certifiers", nargs="+", choices=[*defaults["certifiers"], *list(AGAINST_RIVALS)[1:]], default=None,
+            metavar="NAME", help=f"certificates to compare with the {BASELINE}, each in quotes; all if not given",
+        )  # fmt: skip
+        parser.add_argument(
+            "--against", choices=("half", "rivals"), default="half",
+            help="what the class is compared with: one half of the votes, as in the paper, or every other class",
         )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="seed of all noise and of the training")
     parser.add_argument("--out", type=Path, default=Path("paper_figures"), help="folder for pictures and tables")
@@ -140,6 +152,11 @@ def slug(name):
     return re.sub(r"\W+", "_", name).strip("_")
 
 
+def suffix(args):
+    """What file names say about certificates that are not against one half."""
+    return "_rivals" if args.against == "rivals" else ""
+
+
 def certify_each(estimator, smoothed, X, y, args, folder, certifiers=CERTIFIERS):
     """Certificates by name, from `folder` if they were made before with the same settings.
 
@@ -149,9 +166,9 @@ def certify_each(estimator, smoothed, X, y, args, folder, certifiers=CERTIFIERS)
     folder.mkdir(parents=True, exist_ok=True)
     results = {}
     for number, (name, make) in enumerate(certifiers.items()):
-        if name != BASELINE and name not in args.certifiers:
+        if name != BASELINE and args.certifiers is not None and name not in args.certifiers:
             continue
-        path = folder / f"{slug(name)}_N_{args.n_samples}.npz"
+        path = folder / f"{slug(name)}{suffix(args)}_N_{args.n_samples}.npz"
         seed = args.seed if args.same_noise else args.seed + number
         smoothed.set_params(certifier=make(args.n_samples), random_state=seed, n_jobs=args.n_jobs, verbose=1)
         if path.exists() and _made_alike(Certificates.load(path), smoothed, len(X)):

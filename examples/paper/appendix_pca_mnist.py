@@ -7,7 +7,18 @@ images too, and `certify` says so. The network has two hidden layers of 100.
 """
 
 import joblib
-from _common import BASELINE, CERTIFIERS, certify_each, count, draw_gains, options, power, report
+from _common import (
+    AGAINST_RIVALS,
+    BASELINE,
+    CERTIFIERS,
+    certify_each,
+    count,
+    draw_gains,
+    options,
+    power,
+    report,
+    suffix,
+)
 from sklearn.decomposition import PCA
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -43,10 +54,12 @@ else:
     folder.mkdir(parents=True, exist_ok=True)
     joblib.dump(pipeline, kept)
 
-results = certify_each(pipeline, pipeline[-1], X, y, args, folder)
+rivals = args.against == "rivals"
+results = certify_each(pipeline, pipeline[-1], X, y, args, folder, AGAINST_RIVALS if rivals else CERTIFIERS)
 print("the radius is about the", results[BASELINE].space)
 panels = [(label, y, results[BASELINE], each) for label, each in results.items() if label != BASELINE]
 baseline = (BASELINE, y, results[BASELINE], results[BASELINE])
-report([baseline, *panels], args.out, f"appendix_{name}_N_{args.n_samples}")
+picture = f"appendix_{name}{suffix(args)}_N_{args.n_samples}"
+report([baseline, *panels], args.out, picture)
 title = f"10 components of 7x7 MNIST, $\\sigma$ = {args.sigma:g}, N = {power(args.n_samples)}: change from first order"
-draw_gains(panels, title, args.out, f"appendix_{name}_N_{args.n_samples}")
+draw_gains(panels, title + (", against rivals" if rivals else ""), args.out, picture)

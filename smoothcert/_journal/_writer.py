@@ -14,7 +14,6 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -85,11 +84,6 @@ class Journal(EvidenceStore):
             self._close()
         if error is not None and self.grown:
             error.add_note(f"What was counted is kept: call certify again with journal={str(self.path)!r} to continue.")
-        if isinstance(error, BrokenExecutor):
-            raise RuntimeError(
-                f"A worker process died: {str(error).splitlines()[0]} Nothing that was counted before is lost: "
-                f"call certify again with journal={str(self.path)!r} to continue."
-            ) from error
 
     def _open(self) -> None:
         new = is_new(self._file, self.path)

@@ -1,30 +1,21 @@
 """Tasks on a Dask cluster, where a worker that goes away costs time and not the run.
 
 Dask itself runs again what a dead worker was doing, except where the only copy of something the task needs died too:
-it cancels such tasks. Here they are submitted again, and the model is sent again if it was lost. Tasks are pure and
-their noise is seeded, so that repeating one is exact. joblib's own way to Dask ends the run at the first task that was
-cancelled, and waits for ever for one that Dask gave up.
+it cancels such tasks. Here they are submitted again (`_worker_death`), and the model is sent again if it was lost.
+joblib's own way to Dask ends the run at the first task that was cancelled, and waits for ever for one that Dask gave up.
 """
 
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import BrokenExecutor
 from functools import cache
 from itertools import count, islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from ._broadcast import sendable
-
-_LOSSES = 6
-"""How often a task may be lost and sent again before the cluster is taken for broken. The pauses before it add up to
-three seconds, in which a cluster that lost workers can settle."""
-
-_PAUSE = 0.05
-"""Seconds until a lost task is sent again the first time; they double with each loss."""
+from ._worker_death import result_or_loss
 
 # Numbers, in glibc's malloc.h, of what its allocator keeps: memory at the end of the heap, and pieces that are not
 # mapped one by one.
@@ -54,16 +45,8 @@ def dask_results(backend: Any, tasks: Iterable[Any], ahead: int) -> Generator[tu
                 send(task)
             while waiting:
                 future, task, losses = waiting.pop(_next(ready))
-                try:
-                    result = future.result()
-                except KilledWorker as error:
-                    raise BrokenExecutor(f"Several Dask workers died over the same piece of work. {error}") from error
-                except (CancelledError, OSError) as error:
-                    if future.status == "error":  # raised by the model, not by the cluster
-                        raise
-                    if losses == _LOSSES:
-                        raise BrokenExecutor(f"Dask lost a piece of work {losses + 1} times. {error}") from error
-                    time.sleep(_PAUSE * 2**losses)
+                done, result = result_or_loss(future, losses, KilledWorker, (CancelledError, OSError))
+                if not done:
                     send(task, losses + 1)
                     continue
                 for following in islice(rest, 1):

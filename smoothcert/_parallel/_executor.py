@@ -14,6 +14,7 @@ from joblib.parallel import get_active_backend
 
 from ._broadcast import is_dask
 from ._dask import dask_results
+from ._worker_death import explain_worker_death
 
 Task = tuple[int, Callable[..., Any], tuple[Any, ...]]
 """A piece of work: its number of samples, a function, and its arguments."""
@@ -23,8 +24,8 @@ _AHEAD = 3
 next one. More would only take memory."""
 
 _ROUND = 4
-"""Tasks for each worker in a round, where a backend gives results back in rounds only. At the end of a round workers
-wait for the slowest, the less the longer rounds are; progress and journal hear of the results only then."""
+"""Tasks for each worker in a round, where a backend gives results back in rounds only. Workers are idle at the
+end of a round, so longer rounds waste less; but progress and journal are updated only then."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Executor:
                 self.progress(samples)
                 yield result
             return
-        with closing(_results(tasks, self.n_jobs, self.workers)) as results:
+        with explain_worker_death(), closing(_results(tasks, self.n_jobs, self.workers)) as results:
             for samples, result in results:
                 self.progress(samples)
                 yield result

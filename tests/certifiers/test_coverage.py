@@ -9,7 +9,7 @@ from sklearn.base import clone
 from smoothcert import FirstOrderCertifier
 from smoothcert.testing import check_certifier
 
-RUNS = {"DirectionalCertifier": 250, "SecondOrderDipoleCertifier": 500, "DipoleCertifier": 1500}
+RUNS = {"DirectionalCertifier": 100, "SecondOrderDipoleCertifier": 300, "DipoleCertifier": 1000}
 """Fewer for those that take long; they have coverage tests of their own."""
 
 

@@ -81,12 +81,28 @@ def test_loky_worker(clf, trigger, tmp_path):
     with (
         death_in_the_middle(trigger),
         parallel_config(backend="loky"),
-        pytest.raises(RuntimeError, match=r"worker process died.*run\.sqlite"),
+        pytest.raises(RuntimeError, match=r"(?s)worker process died.*set a smaller n_jobs.*run\.sqlite"),
     ):
         clf.certify(INPUTS, journal=journal)
     assert 0 < read_journal(journal).fraction_done < 1
     with parallel_config(backend="loky"):
         assert_same(clf.certify(INPUTS, journal=journal), reference)
+
+
+def test_without_a_journal_the_error_says_what_to_do(clf, trigger, monkeypatch):
+    fill = _collect._fill_pieces
+
+    def fill_and_tell(*arguments):
+        result = fill(*arguments)
+        if ESTIMATION in arguments:
+            trigger.touch()  # the first task of a stage is run by the main process, all others by workers, which die
+        return result
+
+    monkeypatch.setattr(_collect, "_fill_pieces", fill_and_tell)
+    clf.set_params(n_jobs=2)
+    with parallel_config(backend="loky"), pytest.raises(RuntimeError, match="worker process died.*smaller n_jobs"):
+        clf.certify(INPUTS)
+    trigger.unlink(missing_ok=True)
 
 
 @pytest.mark.filterwarnings("ignore")  # Dask's own, about a worker that went away and ports in use
@@ -119,7 +135,7 @@ def test_dask_gives_up_a_unit_that_kills_its_workers(clf, trigger, tmp_path):
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         dask_workers(tmp_path),
         death_in_the_middle(trigger),
-        pytest.raises(RuntimeError, match=r"workers died over the same piece of work.*run\.sqlite"),
+        pytest.raises(RuntimeError, match=r"(?s)workers died over the same piece of work.*run\.sqlite"),
     ):
         clf.certify(INPUTS, journal=journal)
     assert 0 < read_journal(journal).fraction_done < 1

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from smoothcert import read_journal
 from smoothcert._journal._writer import Journal
-from smoothcert._parallel import _dask
+from smoothcert._parallel import _worker_death
 from smoothcert._parallel._broadcast import Broadcast
 from smoothcert._parallel._dask import dask_results
 from smoothcert._parallel._executor import Executor
@@ -68,7 +68,7 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch):
-    monkeypatch.setattr(_dask, "_PAUSE", 0.0)
+    monkeypatch.setattr(_worker_death, "_PAUSE", 0.0)
 
 
 def squares(n):
