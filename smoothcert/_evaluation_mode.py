@@ -1,6 +1,6 @@
 """Evaluation mode for the time of a vote.
 
-What votes must be one fixed function of its input. A layer in training mode is not: dropout is random, and batch
+A base must vote by one fixed function of its input. A layer in training mode is not: dropout is random, and batch
 normalisation computes with the other rows of the batch and changes its own averages. A net may be in evaluation mode
 as a whole while one of its layers is not (``module.eval(); module.bn.train()``), so every layer is looked at.
 """
@@ -19,7 +19,7 @@ _in_use: dict[int, list[Any]] = {}
 
 @contextmanager
 def evaluation_mode(net: Any) -> Iterator[None]:
-    """Put every layer of an initialised skorch net in evaluation mode, and restore the modes found at the end.
+    """Put every layer of an initialised skorch net in evaluation mode, and restore the previous modes on exit.
 
     Contexts may overlap, one inside the other or in several threads: the mode of a layer is restored at the end of the
     last one that uses it.

@@ -35,27 +35,27 @@ class Rule:
 
 
 def integer(least: int, cure: str) -> Rule:
-    """Return the rule of a whole number of at least `least`."""
+    """Return a rule that accepts integers of at least `least`."""
     return Rule(f"an integer of at least {least}", lambda value: _is_integer(value) and value >= least, cure)
 
 
 def any_integer(cure: str) -> Rule:
-    """Return the rule of a whole number, booleans included."""
+    """Return a rule that accepts integers, booleans included."""
     return Rule("an integer", lambda value: isinstance(value, numbers.Integral), cure)
 
 
 def positive(cure: str) -> Rule:
-    """Return the rule of a positive finite number."""
+    """Return a rule that accepts positive finite numbers."""
     return Rule("a positive finite number", lambda value: _is_real(value) and 0 < float(value) < np.inf, cure)
 
 
 def fraction(cure: str) -> Rule:
-    """Return the rule of a number strictly between 0 and 1."""
+    """Return a rule that accepts numbers strictly between 0 and 1."""
     return Rule("a number in (0, 1)", lambda value: _is_real(value) and 0.0 < float(value) < 1.0, cure)
 
 
 def one_of(*choices: Any) -> Rule:
-    """Return the rule of one of a few values."""
+    """Return a rule that accepts one of a few values."""
 
     def holds(value: Any) -> bool:
         return any(value is choice or (isinstance(value, str) and value == choice) for choice in choices)

@@ -30,7 +30,7 @@ def add_span(spans: Sequence[Span], new: Span) -> tuple[Span, ...]:
 
 
 def missing_spans(spans: Sequence[Span], n_blocks: int) -> list[Span]:
-    """What is missing of all blocks."""
+    """Return the spans of blocks that have not been counted yet."""
     edges = [0, *(edge for span in spans for edge in span), n_blocks]
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 

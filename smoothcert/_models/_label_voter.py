@@ -1,4 +1,4 @@
-"""Votes of scikit-learn classifiers."""
+"""Votes of anything with a scikit-learn style ``predict``."""
 
 from __future__ import annotations
 

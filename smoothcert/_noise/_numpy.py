@@ -15,7 +15,7 @@ class NumpyArrays:
     """Where noise is made and noisy rows are built for models that take numpy arrays."""
 
     def default_batch_size(self, n_features: int) -> int:
-        """Rows in one call of the model: enough to hide the call, few enough for the cache."""
+        """Return the rows in one call of the model: enough to hide its overhead, few enough to fit the cache."""
         return max(2**20 // n_features, 1)
 
     def row(self, row: FloatArray) -> FloatArray:

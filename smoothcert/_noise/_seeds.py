@@ -28,8 +28,8 @@ def pilot_stage(number: int) -> int:
 _BLOCK_NUMBERS = 2**20
 """Numbers in a block of noise, about: 8 MB in float64.
 
-This and the limits below decide which generator draws which sample, so that seeds draw other noise, and journals need
-another schema, if they change. Validity does not depend on them."""
+This and the limits below decide which generator draws which sample. Changing them changes the noise of every seed and
+needs a new journal schema. Validity does not depend on them."""
 
 _MOST_ROWS, _LEAST_ROWS = 2048, 128
 """Rows of a block. With few features, blocks of more rows would be too coarse as the smallest pieces of work; with very

@@ -2,7 +2,8 @@
 
 Dask itself runs again what a dead worker was doing, except where the only copy of something the task needs died too:
 it cancels such tasks. Here they are submitted again (`_worker_death`), and the model is sent again if it was lost.
-joblib's own way to Dask ends the run at the first task that was cancelled, and waits for ever for one that Dask gave up.
+joblib's own way to Dask ends the run at the first task that was cancelled, and waits for ever for one that Dask gave
+up.
 """
 
 from __future__ import annotations

@@ -118,9 +118,8 @@ class BaseCertifier(BaseEstimator, ABC):
     def infer(self, tally: Any) -> dict[str, FloatArray]:
         """The confidence limits that the radius is computed from.
 
-        They are right together except with probability `alpha`. Where there is one for each of several rivals, only
-        the one of the rival that overtakes first counts, whichever that is: those of the class and of any single rival
-        are right together except with probability `alpha`.
+        All of them hold together with probability at least ``1 - alpha``. Where there is one limit for each rival, it
+        is enough that those of the class and of any single rival do: only the rival that overtakes first matters.
         """
 
     @abstractmethod

@@ -73,7 +73,7 @@ def binomial_upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
 
 
 def _lower_of_distinct(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
-    """Limits, each count solved once: inputs sampled alike often share theirs, all hits above all."""
+    """Return lower limits, computing each distinct count once; many inputs share a count, most often ``k = n``."""
     if k.size < 2 or np.any(n != n[0]) or np.any(alpha != alpha[0]):
         return _lower(k, n, alpha)
     counts, place = np.unique(k, return_inverse=True)
@@ -81,7 +81,7 @@ def _lower_of_distinct(k: FloatArray, n: FloatArray, alpha: FloatArray) -> Float
 
 
 def _lower(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
-    """The limit through its distance from the nearer end, which keeps its relative precision and is moved outwards."""
+    """Return the limit, computed as a distance from 0 or 1, whichever is nearer, for its precision; rounded down."""
     limit = np.zeros_like(k)
     alpha = alpha * (1.0 - _margin(n))
     many = 2.0 * k > n
@@ -109,9 +109,9 @@ def _margin(n: FloatArray) -> FloatArray:
 def _distance_of_large(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
     """One minus the lower limit, for large counts with many hits.
 
-    They start from the normal approximation of Peizer and Pratt (1968), which is so close that one step with
-    the exact distribution settles it, a bit further than needed if outwards and less far if inwards. Steps that were
-    not tiny are not trusted: there the beta distribution is inverted from scratch, which takes three times as long.
+    Start from the normal approximation of Peizer and Pratt (1968) and take one step with the exact distribution, a
+    little longer if it lowers the limit and a little shorter if it raises it. Steps that were not tiny are not trusted:
+    there the beta distribution is inverted from scratch, which takes three times as long.
     """
     z = -ndtri(alpha)
     share, spread = (k - 0.5) / n, np.square(z) / n
@@ -131,7 +131,7 @@ def _distance_of_large(k: FloatArray, n: FloatArray, alpha: FloatArray) -> Float
 
 
 def _beta_quantile(a: FloatArray, b: FloatArray, alpha: FloatArray, upper: bool) -> FloatArray:
-    """Where the beta distribution has mass `alpha` below, or above if `upper`, checked by the distribution function.
+    """Return the point with mass `alpha` of the beta distribution below it, or above if `upper`, checked.
 
     The library's inversion is off by percents for some large parameters (a = 1000, b = 1e9 is one); where its result
     gives back more than `alpha`, or clearly less, the distribution function, which is right there, is inverted by
@@ -157,7 +157,7 @@ def _beta_quantile(a: FloatArray, b: FloatArray, alpha: FloatArray, upper: bool)
 
 
 def _peizer_pratt(p: FloatArray, k: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Normal quantile of the probability of fewer than `k` hits, nearly; and the factor it is a product with."""
+    """Return approximately the normal quantile of the probability of fewer than `k` hits, and the scale in it."""
     hits, misses, q = k - 0.5, n - k + 0.5, 1.0 - p
     distance = hits + 1.0 / 6.0 - (n + 1.0 / 3.0) * p
     distance += 0.02 * (q / (hits + 0.5) - p / (misses + 0.5) + (q - 0.5) / (n + 1.0))

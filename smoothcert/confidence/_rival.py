@@ -125,7 +125,7 @@ class _Cells(NamedTuple):
 
 
 def _least_favourable(k: FloatArray, k_rival: FloatArray, n: FloatArray, alpha: float) -> FloatArray:
-    """Pairs along the second axis, the class first along the first one."""
+    """Return the least favourable pairs, shape (2, n_rows): row 0 the class, row 1 the rival."""
     part = (1.0 - 2.0 * _SCREEN_SHARE) * alpha
     low = binomial_lower(k, n, _SCREEN_SHARE * alpha)
     high = np.minimum(binomial_upper(k_rival, n, _SCREEN_SHARE * alpha), 1.0 - low)
@@ -138,9 +138,9 @@ def _least_favourable(k: FloatArray, k_rival: FloatArray, n: FloatArray, alpha: 
     hopeless = (k <= _FEW) & (high > border)
     pair[:, hopeless] = np.array([[0.0], [1.0]])
     todo = np.flatnonzero(~hopeless & (high > border) & (pair[0] > pair[1]))
-    for rows, cells in _cells(low, high, border, n, _half_radius(pair), todo):
+    for rows, cells in _cells(low, high, border, n, _probit_gap(pair), todo):
         found, which = _cells_pairs(cells, k, k_rival, n, part)
-        for_row = np.argsort(_half_radius(found), kind="stable")[::-1]  # the worst is written last
+        for_row = np.argsort(_probit_gap(found), kind="stable")[::-1]  # the worst is written last
         worst = np.array(pair)
         worst[:, cells.row[which][for_row]] = found[:, for_row]
         pair[:, rows] = _worse(pair, worst)[:, rows]
@@ -148,7 +148,10 @@ def _least_favourable(k: FloatArray, k_rival: FloatArray, n: FloatArray, alpha: 
 
 
 def _nearly_sure(k: FloatArray, n: FloatArray, alpha: float) -> FloatArray:
-    """Of the pairs with hardly any vote for other classes, which are tested by the class alone at the whole level."""
+    """Return the least favourable pair among those that give other classes almost no probability.
+
+    These are tested by the class alone, with all of `alpha`.
+    """
     p = np.maximum(binomial_lower(k, n, alpha), 1.0 - _sure_misses(n, alpha))
     return np.stack([p, 1.0 - p])
 
@@ -161,26 +164,29 @@ def _sure_misses(n: FloatArray, alpha: float) -> FloatArray:
 
 
 def _few_for_rival(k: FloatArray, k_rival: FloatArray, n: FloatArray, border: FloatArray, alpha: float) -> FloatArray:
-    """Of the other pairs with few votes for the rival, which are tested by two exact limits; (1, 0) if none is left."""
+    """Return the least favourable of the other pairs that expect few votes for the rival; (1, 0) if none is left.
+
+    These are tested by two exact limits.
+    """
     p, rival = binomial_lower(k, n, alpha / 2.0), binomial_upper(k_rival, n, alpha / 2.0)
     pair = np.stack([p, np.minimum(np.minimum(rival, border), 1.0 - p)])
     return np.where(p < 1.0 - _sure_misses(n, alpha), pair, np.array([[1.0], [0.0]]))
 
 
-def _half_radius(pair: FloatArray) -> FloatArray:
+def _probit_gap(pair: FloatArray) -> FloatArray:
     apart: FloatArray = ndtri(pair[0]) - ndtri(pair[1])
     return apart
 
 
 def _worse(one: FloatArray, other: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):
-        return np.where(_half_radius(other) < _half_radius(one), other, one)
+        return np.where(_probit_gap(other) < _probit_gap(one), other, one)
 
 
 def _cells(
     low: FloatArray, high: FloatArray, border: FloatArray, n: FloatArray, most: FloatArray, todo: IndexArray
 ) -> Iterator[tuple[IndexArray, _Cells]]:
-    """Cells that have pairs with radii below `most`, a part of the rows at a time."""
+    """Yield the cells that have pairs with probit gaps below `most`, a part of the rows at a time."""
     step = np.minimum(_STEP / np.sqrt(n), _LARGEST_STEP)
     first, last = np.floor(ndtri(low) / step), np.floor(ndtri(high) / step)
     start = np.zeros_like(n)
@@ -224,7 +230,7 @@ def _cells_pairs(
         # Every bet gives a valid test; a cell is settled by the one that leaves least.
         old = found[:, rest]
         with np.errstate(invalid="ignore"):
-            better = np.isnan(old[0]) | (pair[0] > 1.0) | (_half_radius(pair) > _half_radius(old))
+            better = np.isnan(old[0]) | (pair[0] > 1.0) | (_probit_gap(pair) > _probit_gap(old))
         found[:, rest] = np.where(better, pair, old)
         rest = rest[pair[0] <= 1.0]
         if not len(rest):
@@ -240,7 +246,7 @@ _REFUSED = np.array([2.0, 0.0])
 def _line_pairs(
     cells: _Cells, k: FloatArray, k_rival: FloatArray, n: FloatArray, alpha: float, factor: float
 ) -> FloatArray:
-    """What one bet leaves of each cell; a probability above one stands for nothing.
+    """Return the least favourable pair that one bet leaves of each cell; a probability above one if it leaves none.
 
     The test refuses the pairs below a line ``p = start + slope * rival``. Above it the radius is smallest at the lower
     right: on the line, where along it the radius is unimodal, or at a corner.

@@ -9,10 +9,10 @@ from .._numerics import LARGEST_GRADIENT, round_up
 from .._validation import FloatArray, broadcast, check_counts, check_interval, check_level
 from ._gradient import VARIANCE_PROXY
 
-# Where `q` is looked for, about the size of the limit only: every `q` gives a valid one.
+# The search range of `q` decides how tight the limit is, never whether it is valid: every `q` gives a valid limit.
 
 _GRIDS = [np.linspace(0.0, 1.0, n_points) for n_points in (33, 9, 9, 9, 9)]
-"""Points over the whole range, then four times between the neighbours of the best one: down to steps of 2^-13 of it."""
+"""One grid over the whole range, then four finer ones around the best point; the last step is 2^-13 of the range."""
 
 _LEAST_LOG = np.log(1e-6)
 """Logarithm of the smallest `q` that is tried, times twice the sum of the variances. The term with ``1 / q`` makes the
@@ -30,7 +30,8 @@ def stratified_gradient_upper(
         ``|sum w X|^2 - sum w^2 |X|^2`` over all samples, for vectors ``X = Z (f - 1/2)``, each with the weight `w` of
         its stratum; may be negative.
     trials : array-like of int, shape (..., n_strata)
-        Samples in each stratum. A stratum says nothing of `Z`: it is about other components of the noise.
+        Samples in each stratum. Strata must be independent of `Z`: they are defined by other
+        components of the noise.
     weights : array-like of shape (..., n_strata)
         At least 0; chosen without looking at `X`.
     n_features : int

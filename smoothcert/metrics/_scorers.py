@@ -58,7 +58,7 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
 
 
 class CertifiedScorer:
-    """What `make_certified_scorer` makes; it pickles."""
+    """Scorer returned by `make_certified_scorer`; can be pickled."""
 
     def __init__(self, wanted: list[Any], several: bool) -> None:
         self.wanted = wanted

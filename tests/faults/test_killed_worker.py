@@ -100,7 +100,7 @@ def test_without_a_journal_the_error_says_what_to_do(clf, trigger, monkeypatch):
 
     monkeypatch.setattr(_collect, "_fill_pieces", fill_and_tell)
     clf.set_params(n_jobs=2)
-    with parallel_config(backend="loky"), pytest.raises(RuntimeError, match="worker process died.*smaller n_jobs"):
+    with parallel_config(backend="loky"), pytest.raises(RuntimeError, match=r"worker process died.*smaller n_jobs"):
         clf.certify(INPUTS)
     trigger.unlink(missing_ok=True)
 

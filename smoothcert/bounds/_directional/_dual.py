@@ -28,8 +28,8 @@ _LOG_TOLERANCE = 1e-2
 """Slopes this close, relatively, are good enough: at the best slope the bound is flat."""
 
 _LEAST_STEPS, _STEPS = 2, 6
-"""After how many slopes a problem may stop, because bins are solved from where the last slope left them; and after how
-many it must. The best multipliers met on the way are returned."""
+"""Fewest and most slopes that are tried. At least two, because bins start from where the last slope left them. The best
+multipliers met on the way are returned."""
 
 _BIN_STEPS = (3, 2)
 """Newton steps in the bins, for the first slope and for each other one; so few solve nearly all bins."""
@@ -150,7 +150,7 @@ class _Bracket:
         self.too_much, self.too_little = np.full((2, *across.shape), np.nan)
 
     def next(self, log_k: FloatArray, excess: FloatArray, by_log_k: FloatArray) -> FloatArray:
-        """Take in what was found at these slopes; the slopes to try next.
+        """Narrow the bracket by the excesses at these slopes and return the slopes to try next.
 
         The excess goes from one constant to another within a factor of two or so of the best slope. Short Newton steps
         are right, long ones are not.
@@ -174,7 +174,7 @@ class _Bracket:
 
 
 def _solve(problem: _Problem, log_k: FloatArray, thorough: bool) -> Multipliers:
-    """Slopes by safe steps, each of them followed by the bins; problems that are solved are left alone."""
+    """Return the best multipliers found: move the slope safely, solve the bins again, drop what has converged."""
     tilt = problem.bins.tilt
     best = Multipliers(np.zeros(tilt.shape), np.exp(log_k), tilt)
     largest = np.full(len(log_k), -np.inf)
@@ -206,9 +206,9 @@ def _inner(ends: ChordEnds, multipliers: Multipliers, across: FloatArray) -> Inn
 
 
 def _total(parts: FloatArray) -> FloatArray:
-    """Sum over both ends of all bins, the leading and the last axis.
+    """Return the sum over both ends of all bins, the leading and the last axis.
 
-    One axis after the other: numpy would add a single problem in another order than the same one among others.
+    One axis after the other: otherwise the order of additions, and the last bits, depend on the number of problems.
     """
     low, high = np.sum(parts, axis=-1)
     total: FloatArray = low + high
@@ -216,7 +216,7 @@ def _total(parts: FloatArray) -> FloatArray:
 
 
 def _not_far(z: FloatArray) -> FloatArray:
-    """Roots, where they count; noise does not reach the others."""
+    """Return roots clipped to 40 in absolute value; the normal density beyond is negligible."""
     return np.clip(z, -40.0, 40.0)
 
 
@@ -227,7 +227,7 @@ def _penalised(problem: _Problem, inner: InnerIntegral, multipliers: Multipliers
 
 
 def _excess(problem: _Problem, inner: InnerIntegral) -> tuple[FloatArray, FloatArray]:
-    """Gradient that the worst case uses beyond the limit, and how fast it falls with the slope when bins follow."""
+    """Return how far the worst case exceeds the gradient limit, and its derivative by the slope, bins solved again."""
     bins = problem.bins
     weight = bins.ends.weight
     used = -_total(weight * inner.moment * bins.tilt)

@@ -66,9 +66,9 @@ class DirectionalCertifier(BaseCertifier):
     multipliers; the rest counts votes in bins along it and bounds gradients across it. Rivals that are near are each
     compared with the class in this way, all others by their votes. A fifth of `alpha` goes to the gradient, the rest to
     a weighted sum of the shares in the bins. Neither is divided among rivals, directions or radii: the nearest point
-    where the class loses belongs to one rival and lies in one of the cells that the pilot has fixed, and certifying
-    beyond it takes a wrong limit for that one. Where the pilot sees no gain over the plain votes, those are certified,
-    with all of `alpha`.
+    where the class loses belongs to one rival and lies in one of the cells that the pilot has fixed, and a radius
+    beyond that point is certified only if the limit for that rival and cell is wrong. Where the pilot sees no gain over
+    the plain votes, those are certified, with all of `alpha`.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class DirectionalCertifier(BaseCertifier):
         )
 
     def _compares_rivals(self, n_classes: int) -> bool:
-        """Whether several rivals are compared; a single one is all that the class leaves."""
+        """Return whether rivals are compared; with two classes the only rival has all other votes."""
         return self.against == "rivals" and self.rivals is not None and n_classes > 2
 
     def _slopes(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:

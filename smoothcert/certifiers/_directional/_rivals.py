@@ -19,14 +19,15 @@ _VERTICES = 64
 def distance_to_rivals(tally: RivalTally, levels: Levels) -> FloatArray:
     """Distances within which no class overtakes, in units of sigma, shape (n_rows,).
 
-    Each rival has one test, which the plan has fixed: along the direction if it is measured, else by its votes. All are
-    at the whole level, since the rival that overtakes first is one fixed class.
+    Each rival has one test, which the plan has fixed: along the direction if it is measured, else by its votes. Each
+    test uses all of `alpha`: a wrong certificate needs a wrong test against the class that in truth overtakes first,
+    and that is one fixed class.
     """
     plan = tally.plan
     if np.any((plan.rivals >= 0) & ~np.any(plan.multipliers, axis=(2, 3))):
         raise ValueError("The tally must have a plan with multipliers, got a direction only. Run a pilot first.")
     distance = _by_votes(tally, levels.alpha)
-    # Rows at once, one test of each after the other: the first one is expected to be the nearest.
+    # A loop over rivals, with all rows at once; the first rival is expected to be the nearest.
     for place in range(plan.rivals.shape[1]):
         rows = np.flatnonzero((plan.rivals[:, place] >= 0) & (distance > 0.0))
         if len(rows):
@@ -35,7 +36,10 @@ def distance_to_rivals(tally: RivalTally, levels: Levels) -> FloatArray:
 
 
 def _by_votes(tally: RivalTally, alpha: float) -> FloatArray:
-    """Against the strongest class that is not measured; votes for no class may all be for one."""
+    """Return the first-order distance to the strongest class that is not measured.
+
+    Votes for no class are counted as one more class.
+    """
     others = tally.counts.copy()
     np.put_along_axis(others, tally.candidate[:, None], 0, axis=1)
     for row, measured in enumerate(tally.plan.rivals):
@@ -45,7 +49,7 @@ def _by_votes(tally: RivalTally, alpha: float) -> FloatArray:
 
 
 def _along(tally: RivalTally, rows: IntArray, place: int, most: FloatArray, levels: Levels) -> FloatArray:
-    """Against one measured rival of each row, but no more than `most`."""
+    """Return the distance to one measured rival of each row, at most `most`."""
     plan, edges = tally.plan, np.asarray(tally.plan.edges)
     mass, n_bins = bin_masses(edges), len(edges) + 1
     tilts, nu = plan.tilts[rows, place], plan.multipliers[rows, place]
