@@ -684,6 +684,10 @@ def test_what_is_no_recipe_or_not_for_a_recipe_is_refused_with_the_cure():
     two = LABELS < 2
     with pytest.raises(ValueError, match="one output for each of the 2 classes"):
         smoothed(Consistency(), make_net(module__n_out=1)).fit(DIGITS[two], LABELS[two])
+    binary = make_net(kind=NeuralNetBinaryClassifier, module__n_out=1)
+    for recipe in (None, Consistency()):
+        with pytest.raises(ValueError, match=r"y must have two classes for NeuralNetBinaryClassifier, got 10\. Use"):
+            smoothed(recipe, binary).fit(DIGITS, LABELS)
     with pytest.raises(ValueError, match="X must fit the net"):
         smoothed(Consistency(), make_net(module__n_in=5)).fit(DIGITS, LABELS)
 
