@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
             "plot_forest.py",
             "plot_neural_net.py",
             "plot_train_for_certificates.py",
+            "plot_denoiser.py",
             "*",
         ]
     ),

@@ -49,6 +49,11 @@ def positive(cure: str) -> Rule:
     return Rule("a positive finite number", lambda value: _is_real(value) and 0 < float(value) < np.inf, cure)
 
 
+def not_negative(cure: str) -> Rule:
+    """Return the rule of a finite number of at least 0."""
+    return Rule("a finite number of at least 0", lambda value: _is_real(value) and 0 <= float(value) < np.inf, cure)
+
+
 def fraction(cure: str) -> Rule:
     """Return a rule that accepts numbers strictly between 0 and 1."""
     return Rule("a number in (0, 1)", lambda value: _is_real(value) and 0.0 < float(value) < 1.0, cure)

@@ -9,14 +9,13 @@ Torch is not imported here, so that `SmoothedClassifier` can ask what is a recip
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
-from .._validation import check_choice
+from .._parameters import Rule, check_parameters, integer, one_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,6 +39,9 @@ class BaseRecipe(BaseEstimator, ABC):
 
     least_copies: ClassVar[int] = 1
     """The smallest number of copies with which the recipe makes sense."""
+
+    _rules: ClassVar[Mapping[str, Rule]] = {}
+    """What the parameters of the recipe must be, apart from those of all recipes."""
 
     def __init__(self, copies: int = 1, chunking: str | None = "step") -> None:
         self.copies = copies
@@ -109,16 +111,10 @@ class BaseRecipe(BaseEstimator, ABC):
 
     def check_params(self) -> None:
         """Refuse parameters that make no sense, whenever they were set."""
-        if (
-            not isinstance(self.copies, numbers.Integral)
-            or isinstance(self.copies, bool)
-            or self.copies < self.least_copies
-        ):
-            raise ValueError(
-                f"copies must be an integer of at least {self.least_copies} for {type(self).__name__}, got "
-                f"{self.copies!r}. It is the number of noisy copies of each input in a training step."
-            )
-        check_choice("chunking", self.chunking, ("step", "accumulate", None))
+        copies = integer(
+            self.least_copies, f"It is the number of noisy copies of each input in a step of {type(self).__name__}."
+        )
+        check_parameters(self, {"copies": copies, "chunking": one_of("step", "accumulate", None), **self._rules})
 
     def check_data(self, X: Any, sigma: float) -> None:
         """Refuse or warn of settings that do not suit the data or the noise."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from skorch.callbacks import Callback
 from skorch.dataset import unpack_data
 from skorch.utils import to_tensor
 
-from ._checks import check_number
+from .._parameters import Rule, check_parameters, integer, not_negative, optional, positive
 
 
 class CertifiedAccuracy(Callback):
@@ -52,6 +52,14 @@ class CertifiedAccuracy(Callback):
     ... ]
     """
 
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "radius": not_negative("It is a distance in the units of X."),
+        "sigma": optional(positive("None is that of the SmoothedClassifier.")),
+        "every": integer(1, "5 is the default."),
+        "n_samples": integer(1, "100 is the default."),
+        "n_inputs": optional(integer(1, "500 is the default; None takes all.")),
+    }
+
     def __init__(
         self,
         radius: float,
@@ -78,14 +86,7 @@ class CertifiedAccuracy(Callback):
         return self
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        check_number("radius", self.radius, "It is a distance in the units of X.", zero=True)
-        check_number("sigma", self.sigma, "None is that of the SmoothedClassifier.", default=True)
-        for name in ("every", "n_samples", "n_inputs"):
-            value = getattr(self, name)
-            if value is None and name == "n_inputs":
-                continue
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
+        check_parameters(self, self._rules)
 
     def on_epoch_end(self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any) -> None:
         epoch = len(net.history)

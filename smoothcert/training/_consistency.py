@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
+from .._parameters import not_negative, optional
 from ._base import BaseRecipe
-from ._checks import at_sigma, check_number, warn_above
 from ._functions import divergence_from_mean, entropy_of_mean
+from ._settings import at_sigma, warn_above
 from ._step import TrainingStep
 
 
@@ -43,6 +44,10 @@ class Consistency(BaseRecipe):
     """
 
     least_copies = 2
+    _rules: ClassVar = {
+        "weight": optional(not_negative("None takes the authors'; 5 to 20 is usual.")),
+        "entropy_weight": not_negative("0.5 is the authors'."),
+    }
 
     def __init__(
         self,
@@ -65,11 +70,6 @@ class Consistency(BaseRecipe):
             "consistency": self.weight_at(step.sigma) * divergence_from_mean(logits),
             "entropy": self.entropy_weight * entropy_of_mean(logits),
         }
-
-    def check_params(self) -> None:
-        super().check_params()
-        check_number("weight", self.weight, "None takes the authors'; 5 to 20 is usual.", zero=True, default=True)
-        check_number("entropy_weight", self.entropy_weight, "0.5 is the authors'.", zero=True)
 
     def check_data(self, X: Any, sigma: float) -> None:
         largest = at_sigma(sigma, (20, 10, 10))

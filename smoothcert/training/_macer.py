@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
+from .._parameters import not_negative, optional, positive
 from ._base import BaseRecipe
-from ._checks import at_sigma, check_number, check_warmup, warmup_epochs, warn_above
 from ._functions import negative_log_probability, soft_radius_hinge
+from ._settings import WARMUP, at_sigma, warmup_epochs, warn_above
 from ._step import TrainingStep
 
 
@@ -45,6 +46,13 @@ class MACER(BaseRecipe):
     [0.0, 0.0, 1.0]
     """
 
+    _rules: ClassVar = {
+        "weight": optional(not_negative("None takes the authors'; 6 to 16 is usual.")),
+        "beta": positive("16 is the authors'."),
+        "gamma": positive("8 is the authors'."),
+        "warmup": WARMUP,
+    }
+
     def __init__(
         self,
         weight: float | None = None,
@@ -72,13 +80,6 @@ class MACER(BaseRecipe):
         terms = {"ce": negative_log_probability(logits, y)}
         terms["radius"] = weight * soft_radius_hinge(logits, y, self.beta, self.gamma) if weight else 0 * terms["ce"]
         return terms
-
-    def check_params(self) -> None:
-        super().check_params()
-        check_number("weight", self.weight, "None takes the authors'; 6 to 16 is usual.", zero=True, default=True)
-        check_number("beta", self.beta, "16 is the authors'.")
-        check_number("gamma", self.gamma, "8 is the authors'.")
-        check_warmup(self.warmup)
 
     def check_data(self, X: Any, sigma: float) -> None:
         largest = at_sigma(sigma, (16, 16, 12))

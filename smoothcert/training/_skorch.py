@@ -100,8 +100,15 @@ def check_goes_through(net: Any, X: FloatArray) -> None:
 
 def check_outputs(net: Any, X: FloatArray, n_classes: int) -> None:
     """Refuse a last layer that does not fit the labels."""
+    if isinstance(net, NeuralNetBinaryClassifier):
+        if n_classes > 2:
+            raise ValueError(
+                f"y must have two classes for {type(net).__name__}, got {n_classes}. Use skorch's NeuralNetClassifier "
+                "and a module with one output for each class."
+            )
+        return
     shape = tuple(_outputs(net, X).shape[1:])
-    if not isinstance(net, NeuralNetBinaryClassifier) and shape != (n_classes,):
+    if shape != (n_classes,):
         raise ValueError(
             f"The net must have one output for each of the {n_classes} classes in y, got outputs of shape {shape}. "
             "Check its last layer against the labels."

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
+from .._parameters import optional, positive
 from .._validation import FloatArray
 from ._base import BaseRecipe
-from ._checks import check_clip, check_inside, check_number, check_steps, check_warmup, warmup_epochs, warn_above
 from ._functions import ascend
+from ._settings import CLIP, N_STEPS, WARMUP, check_inside, warmup_epochs, warn_above
 from ._step import TrainingStep
 
 
@@ -48,6 +51,13 @@ class SmoothAdv(BaseRecipe):
     [0.1, 0.5, 1.0, 1.0]
     """
 
+    _rules: ClassVar = {
+        "eps": optional(positive("None means sigma; GaussianNoise() trains without attack.")),
+        "n_steps": N_STEPS,
+        "warmup": WARMUP,
+        "clip": CLIP,
+    }
+
     def __init__(
         self,
         eps: float | None = None,
@@ -81,13 +91,6 @@ class SmoothAdv(BaseRecipe):
 
     def objective(self, step: TrainingStep, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
         return {"ce": step.criterion()}
-
-    def check_params(self) -> None:
-        super().check_params()
-        check_number("eps", self.eps, "None means sigma; GaussianNoise() trains without attack.", default=True)
-        check_steps(self.n_steps)
-        check_warmup(self.warmup)
-        check_clip(self.clip)
 
     def check_data(self, X: FloatArray, sigma: float) -> None:
         check_inside(X, self.clip)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from .._parameters import not_negative, optional, positive
 from ._base import BaseRecipe
-from ._checks import check_clip, check_inside, check_number, check_steps, check_warmup, warmup_epochs, warn_above
 from ._functions import ascend, divergence_from_target, log_mean_softmax
+from ._settings import CLIP, N_STEPS, WARMUP, check_inside, warmup_epochs, warn_above
 from ._step import TrainingStep
 
 
@@ -48,6 +49,14 @@ class SmoothMix(BaseRecipe):
     >>> SmoothMix().step_size_at(0.5)
     1.0
     """
+
+    _rules: ClassVar = {
+        "weight": not_negative("5 is the authors'."),
+        "n_steps": N_STEPS,
+        "step_size": optional(positive("None means 2 * sigma.")),
+        "warmup": WARMUP,
+        "clip": CLIP,
+    }
 
     def __init__(
         self,
@@ -89,14 +98,6 @@ class SmoothMix(BaseRecipe):
             "ce": step.criterion(),
             "mix": self.weight * step.strength * right * divergence_from_target(target, mixed),
         }
-
-    def check_params(self) -> None:
-        super().check_params()
-        check_number("weight", self.weight, "5 is the authors'.", zero=True)
-        check_steps(self.n_steps)
-        check_number("step_size", self.step_size, "None means 2 * sigma.", default=True)
-        check_warmup(self.warmup)
-        check_clip(self.clip)
 
     def check_data(self, X: Any, sigma: float) -> None:
         check_inside(X, self.clip)

@@ -290,6 +290,62 @@ def test_own_optimiser_scheduler_clipping_and_scores_stay_in_force():
     assert isinstance(fitted.optimizer_, torch.optim.Adam)
 
 
+class Backwards(torch.utils.data.DataLoader):
+    """Gives only the rows of even number, the last first."""
+
+    def __init__(self, dataset, **settings):
+        super().__init__(dataset, sampler=list(range(len(dataset) - 2, -1, -2)), **settings)
+
+
+def test_own_iterator_stays_in_force():
+    seen = []
+
+    class Watch(Linear):
+        def forward(self, X):
+            if self.training:
+                seen.append(X.detach().clone())
+            return super().forward(X)
+
+    net = make_net(Watch, iterator_train=Backwards, max_epochs=1, batch_size=40)
+    clf = smoothed(Consistency(chunking=None), net, sigma=1e-7).fit(DIGITS, LABELS)
+    assert [len(rows) for rows in seen] == [80, 80, 40]  # two copies of each row
+    np.testing.assert_allclose(torch.cat([rows[: len(rows) // 2] for rows in seen]), DIGITS[-2::-2], atol=1e-5)
+    assert clf.estimator_.iterator_train is Backwards
+
+
+@pytest.mark.parametrize("settings", [{"label_smoothing": 0.2}, {"weight": torch.arange(1.0, 11.0)}], ids=str)
+def test_settings_of_the_criterion_stay_in_force(settings):
+    own = {f"criterion__{name}": value for name, value in settings.items()}
+    net = make_net(max_epochs=1, batch_size=20, **own)
+    clf = smoothed(Consistency(chunking=None), net, sigma=0.5).fit(DIGITS[:20], LABELS[:20])
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = Linear()
+    noise = 0.5 * torch.randn((2, 20, 64), generator=torch.Generator().manual_seed(0))
+    logits = module((torch.tensor(DIGITS[:20]) + noise).flatten(0, 1))
+    loss = F.cross_entropy(logits, torch.tensor(LABELS[:20]).repeat(2), **settings)
+    assert clf.estimator_.history[-1, "train_ce"] == pytest.approx(float(loss.detach()), abs=1e-6)
+
+
+def test_sigma_may_be_changed_between_fits():
+    class Sigmas(GaussianNoise):
+        def objective(self, step, logits, y):
+            seen.add(step.sigma)
+            return super().objective(step, logits, y)
+
+    seen = set()
+    clf = smoothed(Sigmas()).fit(DIGITS, LABELS)
+    assert clf.set_params(sigma=0.7).certify(DIGITS[:2]).provenance["sigma"] == 0.7  # a certificate for other noise
+    assert seen == {0.3}
+    clf.fit(DIGITS, LABELS)
+    assert seen == {0.3, 0.7}
+    for sigma in (0.0, -1.0, float("nan")):
+        clf.set_params(sigma=sigma)
+        for use in (clf.certify, lambda X: clf.fit(X, LABELS)):
+            with pytest.raises(ValueError, match="sigma must be a positive finite number"):
+                use(DIGITS)
+
+
 def test_nets_with_a_loss_and_a_step_of_their_own():
     class Own(NeuralNetClassifier):
         def get_loss(self, y_pred, y_true, X=None, training=False):
@@ -588,15 +644,15 @@ def test_numbers_of_numpy_are_numbers():
     ("recipe", "message"),
     [
         (GaussianNoise(copies=0), "copies must be an integer of at least 1"),
-        (Consistency(copies=1), "copies must be an integer of at least 2 for Consistency"),
+        (Consistency(copies=1), "copies must be an integer of at least 2, got 1.*Consistency"),
         (Consistency(copies=2.0), "copies must be an integer"),
-        (Consistency(weight=-1.0), "weight must be a finite number of at least 0 or None, got -1.0"),
+        (Consistency(weight=-1.0), "weight must be None or a finite number of at least 0, got -1.0"),
         (Consistency(entropy_weight=None), "entropy_weight must be a finite number of at least 0, got None"),
         (MACER(weight=float("nan")), "weight must be"),
-        (MACER(beta=0.0), "beta must be a finite number above 0"),
+        (MACER(beta=0.0), "beta must be a positive finite number, got 0.0"),
         (MACER(gamma=-8.0), "gamma must be"),
         (MACER(warmup=1.5), "warmup must be"),
-        (SmoothAdv(eps=0.0), "eps must be a finite number above 0 or None, got 0.0.*GaussianNoise"),
+        (SmoothAdv(eps=0.0), "eps must be None or a positive finite number, got 0.0.*GaussianNoise"),
         (SmoothAdv(n_steps=0), "n_steps must be an integer of at least 1"),
         (SmoothAdv(clip=(1, 0)), "clip must be None or two increasing numbers"),
         (SmoothAdv(clip=0.5), "clip must be None or two increasing numbers"),
@@ -625,6 +681,13 @@ def test_what_is_no_recipe_or_not_for_a_recipe_is_refused_with_the_cure():
         smoothed(Consistency(), frozen).fit(DIGITS, LABELS)
     with pytest.raises(ValueError, match="one output for each of the 10 classes"):
         smoothed(Consistency(), make_net(module__n_out=1)).fit(DIGITS, LABELS)
+    two = LABELS < 2
+    with pytest.raises(ValueError, match="one output for each of the 2 classes"):
+        smoothed(Consistency(), make_net(module__n_out=1)).fit(DIGITS[two], LABELS[two])
+    binary = make_net(kind=NeuralNetBinaryClassifier, module__n_out=1)
+    for recipe in (None, Consistency()):
+        with pytest.raises(ValueError, match=r"y must have two classes for NeuralNetBinaryClassifier, got 10\. Use"):
+            smoothed(recipe, binary).fit(DIGITS, LABELS)
     with pytest.raises(ValueError, match="X must fit the net"):
         smoothed(Consistency(), make_net(module__n_in=5)).fit(DIGITS, LABELS)
 
