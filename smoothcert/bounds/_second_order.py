@@ -178,7 +178,7 @@ def worst_slab(p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> Sla
     todo = (grad_norm < steepest) & (outside > 0.0) & (p > 0.0)
 
     def margin(share: FloatArray, p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> FloatArray:
-        lower, upper, width = _edges(p, outside, share)
+        lower, upper, width = slab_edges(p, outside, share)
         with np.errstate(invalid="ignore"):
             near = density(lower) * np.expm1(-width * (lower + 0.5 * width))
         return np.where(width < 0.5, near, density(upper) - density(lower)) - grad_norm
@@ -189,10 +189,10 @@ def worst_slab(p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> Sla
         found = last_safe_point(margin, zero, zero + 0.5, *args)
         # A smaller share means a larger gradient, which certifies less: step back by the rounding of the margin, whose
         # derivative in the share is -(1 - p) times the width.
-        _, upper, width = _edges(mass, rest, found)
+        _, upper, width = slab_edges(mass, rest, found)
         rounding = 16.0 * np.finfo(np.float64).eps * np.where(width < 0.5, norm, density(upper))
         share[todo] = np.maximum(found * (1.0 - 1e-15) - rounding / (rest * width), 0.0)
-    return Slab(*_edges(p, outside, share), grad_norm)
+    return Slab(*slab_edges(p, outside, share), grad_norm)
 
 
 def slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
@@ -217,7 +217,7 @@ def short_slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
     return r * (speed @ WEIGHTS)
 
 
-def _edges(p: FloatArray, outside: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def slab_edges(p: FloatArray, outside: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Both edges of a slab and its width, which is kept precise on its own for thin slabs."""
     below = outside * share
     above = outside * (1.0 - share)

@@ -16,14 +16,17 @@ from scipy.special import ndtr, ndtri
 from .._numerics import LARGEST_GRADIENT, SAFETY, density, last_safe_point, round_down
 from .._validation import BoolArray, FloatArray, broadcast, check_grad_norm, check_probability, check_radius
 from ._first_order import first_order_radius
-from ._second_order import Slab, second_order_radius, slab_loss, worst_slab
+from ._second_order import Slab, second_order_radius, slab_edges, slab_loss, worst_slab
 
-_RTOL = 1e-9
-"""How exactly the gradient is divided among the two slabs. What a division that is not the worst one leaves open is
-subtracted, so any tolerance is valid; this one costs as much of the radius."""
+_RTOL = 1e-6
+"""How exactly the gradient is divided among the two slabs. Every division gives a valid bound, and near the best one
+radii differ by the square of this."""
 
 _LARGEST_SHIFT = 2.0 * LARGEST_GRADIENT
 """No mean of ``z f`` can be moved by more."""
+
+_LARGEST_PLACE = 37.0
+"""In units of the normal quantile; masses below about 1e-300 are none."""
 
 _LEAST_PROBABILITY = 1e-12
 """Below it only first order is used."""
@@ -160,34 +163,52 @@ def _meeting(p: FloatArray, rival: FloatArray, known: Known) -> Meeting:
     """For one rival and given probabilities, ``p >= rival``."""
     steepest, steepest_rival = density(ndtri(p)), density(ndtri(rival))
     own, other = np.minimum(known.own, steepest), np.minimum(known.rival, steepest_rival)
-    # What the class loses at first, if both together lose `known.lead`; all of both limits, if that is no more.
-    most = np.minimum(own, known.lead + steepest_rival)
-    least = np.minimum(np.maximum(known.lead - other, -steepest), most)
     # At twice the symmetric slabs' first-order radii the class is below its rival whatever the gradients.
     far = np.abs(ndtri((1.0 - p) / 2.0)) + np.abs(ndtri(rival / 2.0)) + 1.0
-    fixed = (p, rival, np.minimum(known.lead, own + other), far)
-
-    def chords_apart(loss: FloatArray, p: FloatArray, rival: FloatArray, both: FloatArray, far: FloatArray) -> FloatArray:
-        slabs = _slabs(p, rival, loss, both - loss)
-        r = last_safe_point(_lead, np.zeros_like(p), far, p - rival, *slabs[0], *slabs[1], rtol=_RTOL)
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(_chord_slope(slabs[0], r) - _chord_slope(slabs[1], r), nan=0.0)
-
-    loss = last_safe_point(chords_apart, least, most, *fixed, rtol=_RTOL)
-    slabs = _slabs(p, rival, loss, fixed[2] - loss)
-    # By how much the division may be wrong in either direction: not at all where it stops at a limit.
-    up = np.where(loss >= known.own, 0.0, _LARGEST_SHIFT)
-    down = np.where((loss <= known.lead - known.rival) | (known.lead >= own + other), 0.0, _LARGEST_SHIFT)
-    up = np.where(known.lead >= own + other, 0.0, up)
+    loss, rival_loss, up, down = own.copy(), other.copy(), np.zeros_like(p), np.zeros_like(p)
+    free = np.zeros(p.shape, bool)
+    divided = np.flatnonzero(known.lead < own + other)
+    if divided.size:
+        both, of = known.lead[divided], known.take(divided)
+        most = np.minimum(own[divided], both + steepest_rival[divided])
+        least = np.minimum(np.maximum(both - other[divided], -steepest[divided]), most)
+        part = last_safe_point(_chords_apart, least, most, p[divided], rival[divided], both, far[divided], rtol=_RTOL)
+        loss[divided], rival_loss[divided] = part, both - part
+        # Where it stops at a limit of one norm, the other can only be too large.
+        up[divided] = np.where(part >= of.own, 0.0, _LARGEST_SHIFT)
+        down[divided] = np.where(part <= both - of.rival, 0.0, _LARGEST_SHIFT)
+        free[divided] = (up[divided] > 0.0) & (down[divided] > 0.0)
+    slabs = _slabs(p, rival, loss, rival_loss)
     radius = last_safe_point(_certain_lead, np.zeros_like(p), far, p - rival, up, down, *slabs[0], *slabs[1])
     weight, rival_weight = (_height_of_chord(slab, radius) for slab in slabs)
-    # More votes for the class are no help if the chord is below zero in the middle; two norms always are.
+    if np.any(free):
+        # The chord of a slab that is nearly a half-space is not determined by its speed in double precision.
+        own_is_nearer = np.abs(loss) * steepest_rival > np.abs(rival_loss) * steepest
+        for which, n, of_other in ((free & own_is_nearer, 1, (p, 1.0 - p)), (free & ~own_is_nearer, 0, (1.0 - rival, rival))):
+            if np.any(which):
+                sloped = Slab(*(edge[which] for edge in slabs[n]))
+                fixed = (p[which] - rival[which], known.lead[which], *(mass[which] for mass in of_other), *sloped)
+                found = last_safe_point(_parallel_lead, np.zeros(len(fixed[0])), far[which], *fixed)
+                other_slab = _parallel(sloped, fixed[2], fixed[3], found)
+                radius[which] = found
+                weight[which] = _height_of_chord(other_slab if n else sloped, found)
+                rival_weight[which] = _height_of_chord(sloped if n else other_slab, found)
+    # More votes for the class are no help if its chord is below zero in the middle; two norms always are.
     lost = weight < 0.0
     if np.any(lost):
         alone = known.take(lost)._replace(lead=np.full(np.count_nonzero(lost), np.inf))
         for values, by_norms in zip((radius, weight, rival_weight), _meeting(p[lost], rival[lost], alone), strict=True):
             values[lost] = by_norms
     return Meeting(round_down(radius), weight, rival_weight)
+
+
+def _chords_apart(loss: FloatArray, p: FloatArray, rival: FloatArray, both: FloatArray, far: FloatArray) -> FloatArray:
+    """Difference of the slopes of the chords of both slabs, at the distance where the rival catches up, if the class
+    loses a given part of what both lose at first. The radius is smallest where it vanishes."""
+    slabs = _slabs(p, rival, loss, both - loss)
+    r = last_safe_point(_lead, np.zeros_like(p), far, p - rival, *slabs[0], *slabs[1], rtol=_RTOL)
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(_chord_slope(slabs[0], r) - _chord_slope(slabs[1], r), nan=0.0)
 
 
 def _slabs(p: FloatArray, rival: FloatArray, loss: FloatArray, rival_loss: FloatArray) -> tuple[Slab, Slab]:
@@ -213,6 +234,41 @@ def _certain_lead(r: FloatArray, lead: FloatArray, up: FloatArray, down: FloatAr
         apart = _chord_slope(Slab(*slabs[:4]), r) - _chord_slope(Slab(*slabs[4:]), r)
         open_ = np.maximum(np.where(up > 0.0, apart * up, 0.0), np.where(down > 0.0, -apart * down, 0.0))
     return _lead(r, lead, *slabs) - np.nan_to_num(open_, nan=np.inf) - _SPEED_ERROR * r
+
+
+def _parallel_lead(
+    r: FloatArray, lead: FloatArray, both: FloatArray, p: FloatArray, outside: FloatArray, *slab: FloatArray
+) -> FloatArray:
+    """The lead that is left if the chord of the other slab, of mass `p`, has the slope of that of the given one.
+
+    Both together may lose less than `both` at first, or more; that counts with the slope of the chords.
+    """
+    one = Slab(*slab)
+    other = _parallel(one, p, outside, r)
+    slope = _chord_slope(one, r)
+    apart = np.abs(slope - _chord_slope(other, r)) * _LARGEST_SHIFT
+    kept = lead - slab_loss(one, r) - slab_loss(other, r)
+    left: FloatArray = kept - slope * (both - one.grad_norm - other.grad_norm) - apart - _SPEED_ERROR * r
+    return left
+
+
+def _parallel(slab: Slab, p: FloatArray, outside: FloatArray, r: FloatArray) -> Slab:
+    """The slab of mass `p` whose chord at distance `r` has the slope of that of the given one."""
+
+    def steeper(place: FloatArray, slope: FloatArray, p: FloatArray, outside: FloatArray, r: FloatArray) -> FloatArray:
+        return slope - _chord_slope(_slab_at(place, p, outside), r)
+
+    end = np.full(p.shape, _LARGEST_PLACE)
+    place = last_safe_point(steeper, -end, end, _chord_slope(slab, r), p, outside, r)
+    return _slab_at(place, p, outside)
+
+
+def _slab_at(place: FloatArray, p: FloatArray, outside: FloatArray) -> Slab:
+    """The slab with the part ``Phi(place)`` of the outside mass below it."""
+    lower, upper, width = slab_edges(p, outside, ndtr(-np.abs(place)))
+    mirrored = place > 0.0
+    lower, upper = np.where(mirrored, -upper, lower), np.where(mirrored, -lower, upper)
+    return Slab(lower, upper, width, density(upper) - density(lower))
 
 
 def _chord_slope(slab: Slab, r: FloatArray) -> FloatArray:
