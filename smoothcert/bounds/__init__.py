@@ -10,17 +10,13 @@ from __future__ import annotations
 from ._dipole import dipole_lower_bound, dipole_radius, dipole_upper_bound
 from ._directional._bound import directional_lower_bound, directional_radius, directional_rival_radius
 from ._first_order import first_order_lower_bound, first_order_radius, first_order_upper_bound
-from ._second_order import (
-    second_order_lower_bound,
-    second_order_multiclass_radius,
-    second_order_radius,
-    second_order_upper_bound,
-)
+from ._second_order import second_order_lower_bound, second_order_radius, second_order_upper_bound
 from ._second_order_dipole import (
     second_order_dipole_lower_bound,
     second_order_dipole_radius,
     second_order_dipole_upper_bound,
 )
+from ._second_order_rivals import second_order_multiclass_radius
 from ._separable import separable_radius
 
 __all__ = [

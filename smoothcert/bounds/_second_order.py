@@ -125,62 +125,6 @@ def second_order_radius(p: ArrayLike, grad_norm: ArrayLike) -> FloatArray:
     return apply_flat(_radius, p, grad_norm)
 
 
-def second_order_multiclass_radius(
-    p: ArrayLike, grad_norm: ArrayLike, p_rivals: ArrayLike, grad_norm_rivals: ArrayLike
-) -> FloatArray:
-    """Distance within which the class stays ahead of every rival, in units of sigma.
-
-    With gradients it is not enough to look at the runner-up: a weaker rival with a steeper gradient may catch up first.
-
-    Parameters
-    ----------
-    p, grad_norm : array-like of shape (...)
-        Probability and gradient norm of the class: a lower limit of the one, an upper limit of the other.
-    p_rivals, grad_norm_rivals : array-like of shape (..., n_rivals)
-        Upper limits of both, for every other class.
-
-    Returns
-    -------
-    ndarray of shape (...)
-        Where the lower bound of the class meets the largest upper bound of a rival; never below
-        `second_order_radius`, because a class with more than half of the vote has no rival. Rounded down.
-
-    Examples
-    --------
-    >>> from smoothcert.bounds import second_order_multiclass_radius
-    >>> float(second_order_multiclass_radius(0.45, 0.1, [0.3, 0.2], [0.1, 0.25]).round(4))
-    0.4196
-    """
-    p, grad_norm = broadcast(p=check_probability("p", p), grad_norm=check_grad_norm("grad_norm", grad_norm))
-    p_rivals, grad_norm_rivals, p_column, grad_column = broadcast(
-        p_rivals=np.atleast_1d(check_probability("p_rivals", p_rivals)),
-        grad_norm_rivals=np.atleast_1d(check_grad_norm("grad_norm_rivals", grad_norm_rivals)),
-        p=p[..., None],
-        grad_norm=grad_norm[..., None],
-    )
-    if p_rivals.shape[-1] == 0:
-        return np.where(np.broadcast_to(p, p_rivals.shape[:-1]) > 0, np.inf, 0.0)[()]
-    alone = np.asarray(second_order_radius(p_column[..., 0], grad_column[..., 0]))
-    possible: FloatArray = np.minimum(p_rivals, 1.0 - p_column)
-    meeting = np.zeros(possible.shape)
-    meeting[possible == 0.0] = np.inf  # A class without any mass stays without at every distance.
-    todo = (p_column > possible) & (possible > 0.0)
-    if np.any(todo):
-        p, p_rival = p_column[todo], possible[todo]
-        own = worst_slab(p, 1.0 - p, grad_column[todo])
-        other = worst_slab(1.0 - p_rival, p_rival, grad_norm_rivals[todo])
-
-        def margin(r: FloatArray, lead: FloatArray, *slabs: FloatArray) -> FloatArray:
-            return lead - slab_loss(Slab(*slabs[:4]), r) - slab_loss(Slab(*slabs[4:]), r)
-
-        # At twice the symmetric slabs' first-order radii the class is below its rival whatever the gradients.
-        high = np.abs(ndtri((1.0 - p) / 2.0)) + np.abs(ndtri(p_rival / 2.0)) + 1.0
-        root = last_safe_point(margin, np.zeros_like(p), high, p - p_rival, *own, *other)
-        meeting[todo] = round_down(root)
-    radius: FloatArray = np.maximum(alone, meeting.min(axis=-1))[()]
-    return radius
-
-
 def _lower_bound(p: FloatArray, grad_norm: FloatArray, r: FloatArray) -> FloatArray:
     bound = first_order_lower_bound(p, r)
     todo = (p > 0.0) & (p < 1.0)
@@ -234,7 +178,7 @@ def worst_slab(p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> Sla
     todo = (grad_norm < steepest) & (outside > 0.0) & (p > 0.0)
 
     def margin(share: FloatArray, p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> FloatArray:
-        lower, upper, width = _edges(p, outside, share)
+        lower, upper, width = slab_edges(p, outside, share)
         with np.errstate(invalid="ignore"):
             near = density(lower) * np.expm1(-width * (lower + 0.5 * width))
         return np.where(width < 0.5, near, density(upper) - density(lower)) - grad_norm
@@ -245,10 +189,10 @@ def worst_slab(p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> Sla
         found = last_safe_point(margin, zero, zero + 0.5, *args)
         # A smaller share means a larger gradient, which certifies less: step back by the rounding of the margin, whose
         # derivative in the share is -(1 - p) times the width.
-        _, upper, width = _edges(mass, rest, found)
+        _, upper, width = slab_edges(mass, rest, found)
         rounding = 16.0 * np.finfo(np.float64).eps * np.where(width < 0.5, norm, density(upper))
         share[todo] = np.maximum(found * (1.0 - 1e-15) - rounding / (rest * width), 0.0)
-    return Slab(*_edges(p, outside, share), grad_norm)
+    return Slab(*slab_edges(p, outside, share), grad_norm)
 
 
 def slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
@@ -273,7 +217,7 @@ def short_slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
     return r * (speed @ WEIGHTS)
 
 
-def _edges(p: FloatArray, outside: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def slab_edges(p: FloatArray, outside: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Both edges of a slab and its width, which is kept precise on its own for thin slabs."""
     below = outside * share
     above = outside * (1.0 - share)

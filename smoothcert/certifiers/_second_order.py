@@ -10,8 +10,8 @@ from scipy.special import ndtri
 
 from .._numerics import density
 from .._validation import FloatArray, check_choice
-from ..bounds import second_order_multiclass_radius, second_order_radius
-from ..confidence import binomial_lower, binomial_upper, gradient_norm_upper
+from ..bounds import first_order_radius, second_order_multiclass_radius, second_order_radius
+from ..confidence import binomial_lower, binomial_upper, gradient_norm_upper, rival_limits
 from ..tallies import GradientTally, IntArray
 from ._base import AGAINST, BaseCertifier
 
@@ -24,12 +24,19 @@ order all lie within 0.08% in mean radius; the second-order dipole gains another
 taken because it keeps the loss on inputs without any miss at 0.2%.
 """
 
+SCREEN_SHARE = 0.01
+"""Share of `alpha` for each of two limits, of the class and of a rival, beside the joint one for both.
+
+They only end the arc of pairs that the joint limit leaves, along which the radius hardly changes. So they may be wide.
+"""
+
 
 class SecondOrderCertifier(BaseCertifier):
     """Certificate from the share of votes and the gradient norm (Levine et al. 2021, Theorem 1).
 
     A fifth of `alpha` goes to the upper limit of the gradient norm, the rest to the lower limit of the share of
-    votes. Against rivals the class gets half of `alpha` and its rival the other half, each divided in the same way. All
+    votes. Against rivals the latter is a joint limit for the shares of class and rival, beside two wide ones, and the
+    fifth is divided equally among three gradients: of the class, of the rival and of the lead, their difference. All
     rivals are tested at that level without a factor for their number, because the one that overtakes first is one fixed
     class. With ``gradient_bound="paper"`` probability and gradient get equal parts, as published.
 
@@ -45,7 +52,7 @@ class SecondOrderCertifier(BaseCertifier):
         Which limit of the gradient norm, see `smoothcert.confidence.gradient_norm_upper`. The centred one helps from
         1e5 samples on, Theorem 2 of the paper from 1e7.
     against : {"rivals", "half"}, default="rivals"
-        What the class is compared with: every other class, each with its own gradient, or one half of the votes. Votes
+        What the class is compared with: every other class, or one half of the votes. Votes
         that the tally does not list count as one more rival, the last one in the limits, with an unknown gradient. With
         two classes, for tallies of one class and with ``gradient_bound="paper"`` it is always one half.
 
@@ -62,7 +69,7 @@ class SecondOrderCertifier(BaseCertifier):
     array([0.7283])
     """
 
-    upper_limits = frozenset({"grad_norm", "p_rivals", "grad_norm_rivals"})
+    upper_limits = frozenset({"grad_norm", "p_rivals", "grad_norm_rivals", "grad_norm_leads"})
     tally_type = GradientTally
 
     def __init__(
@@ -99,15 +106,16 @@ class SecondOrderCertifier(BaseCertifier):
                 f"The tally must be centred at {self._centre} for gradient_bound={self.gradient_bound!r}, "
                 f"got {tally.centre}. Make it with GradientTally.empty(..., centre={self._centre})."
             )
-        several = tally.hits.ndim == 2
-        own_alpha = self.alpha / 2 if several else self.alpha
+        if tally.hits.ndim == 2:
+            return self._infer_against_rivals(tally)
         share = GRADIENT_SHARE if self.gradient_bound == "centred" else 0.5
         grad_norm = gradient_norm_upper(
-            tally.norm_sq, _like(tally.n, tally.hits), tally.n_features, share * own_alpha, self.gradient_bound
-        )
-        if not several:
-            p = binomial_lower(tally.hits, tally.n, (1 - share) * own_alpha)
-            return {"p": p, "grad_norm": _cap(grad_norm, p, published=self.gradient_bound == "paper")}
+            tally.norm_sq, tally.n, tally.n_features, share * self.alpha, self.gradient_bound
+        )  # fmt: skip
+        p = binomial_lower(tally.hits, tally.n, (1 - share) * self.alpha)
+        return {"p": p, "grad_norm": _cap(grad_norm, p, published=self.gradient_bound == "paper")}
+
+    def _infer_against_rivals(self, tally: GradientTally) -> dict[str, FloatArray]:
         if self.against == "half" or self.gradient_bound == "paper":
             raise ValueError(
                 f"The tally must hold one class for against={self.against!r} with gradient_bound="
@@ -118,31 +126,33 @@ class SecondOrderCertifier(BaseCertifier):
                 "The tally must name the candidate among its classes, got None. "
                 "Make it with GradientTally.empty(n_rows, n_features, n_classes=..., candidate=...)."
             )
-        rows, own = np.arange(len(tally)), tally.candidate
+        rows, own, n = np.arange(len(tally)), tally.candidate, tally.n[:, None]
         others = np.arange(tally.hits.shape[1])[None, :] != own[:, None]
         shape = (len(tally), tally.hits.shape[1] - 1)
-        p = binomial_lower(tally.hits[rows, own], tally.n, (1 - share) * own_alpha)
         # Votes in no column may all be for one class, of whose gradient nothing is known.
-        unlisted = tally.n - tally.hits.sum(axis=1)
+        hits, unlisted = tally.hits[rows, own], tally.n - tally.hits.sum(axis=1)
         rivals = np.column_stack([tally.hits[others].reshape(shape), unlisted])
-        of_listed = grad_norm[others].reshape(shape)
+        unknown = np.full(len(tally), np.inf)
+        gradient_alpha, screen_alpha = GRADIENT_SHARE * self.alpha / 3, SCREEN_SHARE * self.alpha
+        joint_alpha = (1.0 - GRADIENT_SHARE - 2.0 * SCREEN_SHARE) * self.alpha
+        grad_norm = gradient_norm_upper(tally.norm_sq, n, tally.n_features, gradient_alpha)
+        lead_sq = tally.lead_norm_sq()[others].reshape(shape)
+        leads = 2.0 * gradient_norm_upper(lead_sq, n, tally.n_features, gradient_alpha)
+        p = binomial_lower(hits, tally.n, screen_alpha)
         return {
             "p": p,
             "grad_norm": _cap(grad_norm[rows, own], p),
-            "p_rivals": binomial_upper(rivals, tally.n[:, None], (1 - share) * own_alpha),
-            "grad_norm_rivals": np.column_stack([of_listed, np.full(len(tally), np.inf)]),
+            "p_rivals": binomial_upper(rivals, n, screen_alpha),
+            "grad_norm_rivals": np.column_stack([grad_norm[others].reshape(shape), unknown]),
+            "grad_norm_leads": np.column_stack([leads, unknown]),
+            "first_order": first_order_radius(*rival_limits(hits[:, None], rivals, n, joint_alpha)),
         }
 
     def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:
         if "p_rivals" not in limits:
             return second_order_radius(limits["p"], limits["grad_norm"])
-        return second_order_multiclass_radius(
-            limits["p"], limits["grad_norm"], limits["p_rivals"], limits["grad_norm_rivals"]
-        )
-
-
-def _like(n: IntArray, hits: IntArray) -> IntArray:
-    return n if hits.ndim == 1 else n[:, None]
+        names = ("p", "grad_norm", "p_rivals", "grad_norm_rivals", "grad_norm_leads", "first_order")
+        return second_order_multiclass_radius(*(limits[name] for name in names))
 
 
 def _cap(grad_norm: FloatArray, p: FloatArray, published: bool = False) -> FloatArray:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray, as_float_array, check_counts
 from ._base import IntArray, Tally, as_row_counts, broadcast_to_rows, check_finite, check_rows
-from ._sums import gradient_sums, norm_sq_of
+from ._sums import gradient_sums, norm_sq_of, squares_by_class
 
 
 @dataclass(eq=False)
@@ -36,6 +36,9 @@ class GradientTally(Tally):
         in `update`, 1 (or ``True``) if not given.
     grad_error : array-like, shape of `grad_sq`, default=0
         Bound of the length of the rounding error in `grad_sum`; `update` keeps it.
+    vote_sq : array-like, shape of `grad_sq`, default=0
+        With several classes, the sum of squared lengths of the noise that each of them got the vote on, or a lower
+        bound of it, for `lead_norm_sq`.
 
     Examples
     --------
@@ -48,9 +51,9 @@ class GradientTally(Tally):
     (array([846]), array([0.06]))
     """
 
-    per_row: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "candidate", "grad_error")
+    per_row: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "candidate", "grad_error", "vote_sq")
     shared: ClassVar = ("centre",)
-    additive: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "grad_error")
+    additive: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "grad_error", "vote_sq")
 
     hits: IntArray
     n: IntArray
@@ -59,6 +62,7 @@ class GradientTally(Tally):
     centre: float = 0.5
     candidate: IntArray | None = None
     grad_error: FloatArray | float = 0.0
+    vote_sq: FloatArray | float = 0.0
 
     def __post_init__(self) -> None:
         hits = np.atleast_1d(check_counts("hits", self.hits)).astype(np.int64)
@@ -75,6 +79,7 @@ class GradientTally(Tally):
             )
         self.grad_sq = check_finite("grad_sq", broadcast_to_rows("grad_sq", self.grad_sq, hits.shape))
         self.grad_error = check_finite("grad_error", broadcast_to_rows("grad_error", self.grad_error, hits.shape))
+        self.vote_sq = check_finite("vote_sq", broadcast_to_rows("vote_sq", self.vote_sq, hits.shape))
         check_finite("grad_sum", self.grad_sum)
         if self.candidate is not None:
             self.candidate = as_row_counts("candidate", self.candidate, len(hits))
@@ -141,6 +146,22 @@ class GradientTally(Tally):
         n = self.n if self.hits.ndim == 1 else self.n[:, None]
         return norm_sq_of(self.grad_sum, self.grad_sq, np.asarray(self.grad_error), n)
 
+    def lead_norm_sq(self) -> FloatArray:
+        """Unbiased estimates of a quarter of the squared gradient norm of the lead over each class, from vectors
+        ``X = Z (1_A - 1_B) / 2``, shape (n_rows, n_classes); inf for the candidate itself.
+
+        Rounded up like `norm_sq`.
+        """
+        errors, squares = np.asarray(self.grad_error), np.asarray(self.vote_sq)
+        estimates = np.empty(self.hits.shape)
+        for row, own in enumerate(self._candidate()):
+            difference = (self.grad_sum[row, own] - self.grad_sum[row]) / 2.0
+            square = (squares[row, own] + squares[row]) / 4.0
+            error = (errors[row, own] + errors[row]) / 2.0
+            estimates[row] = norm_sq_of(difference, square, error, np.asarray(self.n[row]))
+            estimates[row, own] = np.inf
+        return estimates
+
     @property
     def needs_noise(self) -> bool:
         return True
@@ -166,3 +187,5 @@ class GradientTally(Tally):
             self.grad_sum[row] += sums.total
             self.grad_sq[row] += sums.square
             np.asarray(self.grad_error)[row] += sums.error
+            if self.hits.ndim == 2:
+                np.asarray(self.vote_sq)[row] += squares_by_class(z, of_row, self.hits.shape[1])

@@ -64,6 +64,17 @@ def _weighted_square(weight: FloatArray, noise: Any) -> Any:
     return squares @ lengths
 
 
+def squares_by_class(noise: Any, votes: IntArray, n_classes: int) -> FloatArray:
+    """Sum of squared lengths of the noise that each class got the vote on, rounded down."""
+    on_host = isinstance(noise, np.ndarray)
+    wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
+    lengths = np.einsum("ij,ij->i", wide, wide) if on_host else wide.square().sum(1).cpu().numpy()
+    known = (votes >= 0) & (votes < n_classes)
+    square = np.bincount(np.where(known, votes, n_classes).astype(np.intp), weights=lengths, minlength=n_classes + 1)
+    square = square[:n_classes]
+    return round_square_down(square, gamma(sum(noise.shape) + 4) * square)
+
+
 class DirectionalSums(NamedTuple):
     """Counts in bins along a direction, and sums across it in strata of bins."""
 

@@ -198,6 +198,36 @@ def test_second_order_with_rivals_and_known_gradient(alpha, monkeypatch):
     check("second order with rivals, known gradient", f"n={n} alpha={alpha}", error, alpha)
 
 
+@pytest.mark.parametrize("alpha", [0.01, 0.3])
+def test_second_order_with_rivals_and_known_gradient_of_the_lead(alpha, monkeypatch):
+    """The joint limit of votes and the arc of pairs that it leaves."""
+    n, grad_norm, lead = 20, 0.3, 0.1
+    monkeypatch.setattr(
+        _second_order,
+        "gradient_norm_upper",
+        lambda norm_sq, *rest: np.full(norm_sq.shape, grad_norm if norm_sq.shape[1] == 3 else lead / 2.0),
+    )
+    counts = enumeration.compositions(n, 3)
+    size = len(counts)
+    tally = GradientTally(
+        counts, np.full(size, n), np.zeros((size, 3, 1)), np.zeros((size, 3)), 0.5, candidate=np.zeros(size, int)
+    )
+    radius = SecondOrderCertifier(alpha=alpha).certify_tally(tally).radius
+    levels = enumeration.certified_levels(radius, 6)
+    winner = enumeration.between(0.1, 0.95, 6, near_ends=0)
+    p, r = (a.ravel() for a in np.meshgrid(winner, levels))
+
+    def kept(less):
+        return bounds.second_order_multiclass_radius(p, grad_norm, 1.0 - less[:, None], grad_norm, lead) >= r
+
+    less = enumeration.last_below(kept, np.maximum(p, 1.0 - p), np.ones_like(p), 12)
+    truths, below = np.stack([p, 1.0 - less, np.maximum(less - p, 0.0)], axis=1), ~kept(less)
+    of_level = {level: truths[below & (r == level)] for level in levels}
+    assert sum(map(len, of_level.values())) > 10
+    error = enumeration.worst_error(radius, counts, of_level.get, levels=6)
+    check("second order with rivals, known gradient of the lead", f"n={n} alpha={alpha}", error, alpha)
+
+
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(
     ("trials", "weights", "guesses"),

@@ -67,7 +67,7 @@ def test_second_order_takes_votes_that_are_not_listed_for_one_rival():
     assert unknown.limits["p_rivals"][0, -1] == known.limits["p_rivals"][0, 1]
     # All votes for the class: a rival that was never seen has some probability left, and the radius is finite.
     alone = certifier.certify_tally(tally([100_000])).radius
-    votes = first.set_params(alpha=0.0004).certify_tally(VoteTally(100_000, 100_000)).radius
+    votes = first.set_params(alpha=0.00078).certify_tally(VoteTally(100_000, 100_000)).radius
     assert alone == pytest.approx(votes, rel=1e-6)
 
 

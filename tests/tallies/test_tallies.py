@@ -1,7 +1,7 @@
 """Evidence adds: in blocks, in any order, by merging; and wrong merges are refused."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -203,3 +203,23 @@ def test_fields_must_be_declared():
     tally = Undeclared(np.array([[5, 1]]), 6, edges=np.zeros(1))
     with pytest.raises(TypeError, match="Undeclared must declare how its field 'edges' is kept"):
         tally[0]
+
+
+def test_gradient_of_the_lead_is_that_of_the_definition():
+    rng = np.random.default_rng(5)
+    noise, votes = rng.standard_normal((2, 400, 3)), rng.integers(-1, 4, (2, 400))
+    tally = GradientTally.empty(2, 3, n_classes=4, candidate=[1, 3])
+    for part in (slice(0, 150), slice(150, 400)):
+        tally.update(noise[:, part], votes[:, part])
+    found = tally.lead_norm_sq()
+    for row, own in enumerate((1, 3)):
+        for rival in range(4):
+            difference = (votes[row] == own).astype(float) - (votes[row] == rival)
+            X = noise[row] * difference[:, None] / 2.0
+            expected = (np.sum(X.sum(axis=0) ** 2) - np.sum(X**2)) / (400 * 399)
+            if rival == own:
+                assert found[row, rival] == np.inf
+            else:
+                assert expected <= found[row, rival] <= expected + 1e-7
+    # Without the squares of single classes the estimate can only be larger.
+    assert np.all(replace(tally, vote_sq=0.0).lead_norm_sq() >= found)
