@@ -53,7 +53,9 @@ def test_levels_do_not_exceed_alpha_together(alpha, n_samples):
     screened = plan_looks(n_samples, 1, 2048, 0.1 * alpha, equal=True)
     rest = plan_looks(n_samples, 1, 2048, (1.0 - 0.1) * alpha)
     both = sum(Fraction(screened.level(look)) for look in range(screened.n_early + 1))
-    both += sum(Fraction(rest.level(look)) for look in range(rest.n_early + 40)) + Fraction(rest.level(rest.n_early + 39))
+    both += sum(Fraction(rest.level(look)) for look in range(rest.n_early + 40)) + Fraction(
+        rest.level(rest.n_early + 39)
+    )
     assert both <= Fraction(alpha)
     with pytest.raises(ValueError, match="the last one"):
         screened.level(screened.n_early + 1)
