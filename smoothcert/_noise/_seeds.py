@@ -20,7 +20,7 @@ VOTE, SELECTION, PILOT, ESTIMATION = range(4)
 """Stages; each has its own noise. The numbers enter the seeds: seeds draw other noise if they change."""
 
 SCREEN, LOOKS = 14, 15
-"""Stages of runs that look at their evidence on the way, whose blocks are smaller. They are above the numbers of pilots;
+"""Stages of runs that look at their evidence on the way, whose blocks are smaller. They are above those of pilots;
 nets have room for 16 stages."""
 
 
