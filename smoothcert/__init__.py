@@ -8,6 +8,7 @@ from ._journal import read_journal
 from ._pipelines import certify
 from ._smoothed import SmoothedClassifier
 from ._version import __version__
+from ._warnings import LongRunWarning
 from .certifiers import (
     DipoleCertifier,
     DirectionalCertifier,
@@ -22,6 +23,7 @@ for _public in (
     DipoleCertifier,
     DirectionalCertifier,
     FirstOrderCertifier,
+    LongRunWarning,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
     SmoothedClassifier,
@@ -34,6 +36,7 @@ __all__ = [
     "DipoleCertifier",
     "DirectionalCertifier",
     "FirstOrderCertifier",
+    "LongRunWarning",
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
     "SmoothedClassifier",

@@ -18,7 +18,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ._certificates import Certificates, build_certificates, effective_sigma
-from ._engine import EvidenceStore, Run, Sampler, certifier_stages, collect_evidence, count_votes, progress_bar
+from ._engine import (
+    EvidenceStore,
+    Progress,
+    Run,
+    Sampler,
+    certifier_stages,
+    collect_evidence,
+    count_votes,
+    show_progress,
+)
 from ._exact import check_closed_form, exact_certificates, exact_probabilities, exact_scores
 from ._float32_cast import length_lost
 from ._journal import Journal, RunDescription
@@ -34,6 +43,13 @@ from .tallies import IntArray
 from .training import BaseRecipe
 
 _ACCEPTED: dict[str, Any] = {"dtype": [np.float64, np.float32], "allow_nd": True}
+
+_SHORTER = {
+    "certify": "To shorten it, ask for the radius that matters, certify(X, radius=...), lower n_samples of the "
+    "certifier, certify fewer rows, or use more processes, n_jobs=-1.",
+    "predict": "To shorten it, lower n_votes, predict fewer rows, or use more processes, n_jobs=-1.",
+}
+"""How a run can be made shorter."""
 
 
 def _is_label(value: Any) -> bool:
@@ -80,7 +96,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         does not know: publish the seed after the fact, or use None, where inputs may be chosen by someone who could
         search with it.
     verbose : int, default=0
-        1 shows progress in samples.
+        1 shows progress in samples, with the time left. Samples that a journal already has count as done, and not in
+        the rate. 0 shows nothing; a call that is expected to take more than a minute then warns once, with a
+        `LongRunWarning`.
 
     Attributes
     ----------
@@ -338,10 +356,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         with (
             evidence_store as store,
             voter.evaluation_mode(),
-            progress_bar(self.verbose, total, "certify") as advance,
+            self._show_progress("certify", total) as progress,
             broadcast(Sampler(voter, sigma, store.seed, self.batch_size), self.n_jobs) as sampler,
         ):
-            run = Run(sampler=sampler, executor=Executor(self.n_jobs, advance), X=X, keys=keys)
+            executor = Executor(self.n_jobs, progress.advance)
+            run = Run(sampler=sampler, executor=executor, progress=progress, X=X, keys=keys)
             evidence = collect_evidence(run, stages, self.classes_, store)
         spent = time.perf_counter() - started if store.grown else 0.0
         provenance |= {"seed": store.seed, "seconds": store.seconds + spent}
@@ -376,12 +395,17 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X, voter = model.prepare(given), model.voter(self.classes_)
         sampler = Sampler(voter, float(self.sigma), seed_from(self.random_state), self.batch_size)
         with (
-            progress_bar(self.verbose, len(X) * self.n_votes, "predict") as advance,
+            self._show_progress("predict", len(X) * self.n_votes) as progress,
             voter.evaluation_mode(),
             broadcast(sampler, self.n_jobs) as sent,
         ):
-            run = Run(sampler=sent, executor=Executor(self.n_jobs, advance), X=X, keys=self._keys(X))
+            executor = Executor(self.n_jobs, progress.advance)
+            run = Run(sampler=sent, executor=executor, progress=progress, X=X, keys=self._keys(X))
             return count_votes(run, self.n_votes, len(self.classes_))
+
+    def _show_progress(self, name: str, total: int) -> AbstractContextManager[Progress]:
+        workers = Executor(self.n_jobs).workers
+        return show_progress(self.verbose, total, name, workers=workers, advice=_SHORTER[name])
 
     def _keys(self, X: FloatArray) -> list[int]:
         return [hash_row(row) for row in X]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._collect import Run, collect_evidence, count_votes
 from ._evidence_store import Entry, EvidenceStore, Span, count_draws, missing_spans
-from ._progress import progress_bar
+from ._progress import Progress, show_progress
 from ._sampler import Sampler
 from ._stages import Evidence, Stage, certifier_stages, run_stages
 
@@ -12,6 +12,7 @@ __all__ = [
     "Entry",
     "Evidence",
     "EvidenceStore",
+    "Progress",
     "Run",
     "Sampler",
     "Span",
@@ -21,6 +22,6 @@ __all__ = [
     "count_draws",
     "count_votes",
     "missing_spans",
-    "progress_bar",
     "run_stages",
+    "show_progress",
 ]

@@ -12,6 +12,7 @@ from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .._parallel import Broadcast, Executor, Task
 from .._validation import FloatArray
 from ..tallies import IntArray, Tally, VoteTally
 from ._evidence_store import EvidenceStore, Span, bundle_spans, count_draws, missing_spans
+from ._progress import Progress
 from ._sampler import Piece
 from ._stages import Evidence, Stage, Stages, plan_serially, run_stages, vote_stage
 
@@ -43,6 +45,8 @@ class Run:
     sampler : Broadcast
         The `Sampler`, ready to be sent to workers.
     executor : Executor
+    progress : Progress
+        Is told what is done; the executor tells it of tasks.
     X : ndarray
         Rows.
     keys : sequence of int
@@ -51,6 +55,7 @@ class Run:
 
     sampler: Broadcast
     executor: Executor
+    progress: Progress
     X: FloatArray
     keys: Sequence[int]
 
@@ -92,20 +97,28 @@ def _sample_missing(run: Run, stage: Stage, store: EvidenceStore) -> None:
         return count_draws([span], size, stage.draws[row])
 
     left = sum(count(row, span) for row, spans in missing.items() for span in spans)
-    executor.progress(stage.n_samples - stage.sides * left)
+    run.progress.resume(stage.n_samples - stage.sides * left)
     if left == 0:
         return
     # The first task fills one call of the model. It is run here and timed, to divide the rest into tasks of a sensible
-    # length.
+    # length. The first call of a model may be slow, so another task is timed before anybody is told of a long run.
     pace = _Pace(executor.workers, run.sampler.get().draws_per_call(run.X[0].size, stage.sides))
     bundles = bundle_spans(missing, count, pace.room)
-    first = _task(run, stage, next(bundles))
-    results, pace.seconds_per_draw = _run_timed(first, executor, first[0] // stage.sides)
-    for result in results:
-        store.add(stage.number, *result)
-    left -= first[0] // stage.sides
+    for attempt, bundle in enumerate(islice(bundles, 2)):
+        task = _task(run, stage, bundle)
+        draws = task[0] // stage.sides
+        results, pace.seconds_per_draw = _run_timed(task, executor, draws)
+        for result in results:
+            store.add(stage.number, *result)
+        left -= draws
+        seconds = pace.seconds_per_draw / stage.sides
+        small = attempt == 0 and 2 * draws < pace.first  # a call with few rows takes longer for each of them
+        if small or not run.progress.is_long(seconds):
+            break
+        if attempt:
+            run.progress.warn_of_long_run(seconds)
     tasks = (_task(run, stage, bundle) for bundle in bundles)
-    several = left * pace.seconds_per_draw > _NOT_WORTH_SENDING
+    several = left * (pace.seconds_per_draw or 0.0) > _NOT_WORTH_SENDING
     with closing(executor.run(tasks, several)) as done:
         for results in done:
             for result in results:
