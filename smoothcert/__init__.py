@@ -8,7 +8,7 @@ from ._journal import read_journal
 from ._pipelines import certify
 from ._smoothed import SmoothedClassifier
 from ._version import __version__
-from ._warnings import LongRunWarning
+from ._warnings import LongRunWarning, UnaskedRadiusWarning, UnreachableRadiusWarning
 from .certifiers import (
     DipoleCertifier,
     DirectionalCertifier,
@@ -27,6 +27,8 @@ for _public in (
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
     SmoothedClassifier,
+    UnaskedRadiusWarning,
+    UnreachableRadiusWarning,
 ):
     _public.__module__ = __name__
 del _public
@@ -40,6 +42,8 @@ __all__ = [
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
     "SmoothedClassifier",
+    "UnaskedRadiusWarning",
+    "UnreachableRadiusWarning",
     "__version__",
     "bounds",
     "certify",

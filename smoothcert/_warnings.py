@@ -23,6 +23,22 @@ class LongRunWarning(UserWarning):
     """
 
 
+class UnaskedRadiusWarning(UserWarning):
+    """Certificates are used at radii that they were not asked about.
+
+    After ``certify(X, radius=0.5)`` sampling ended as soon as it was decided whether an input is certified at 0.5. What
+    is certified at other radii is valid, but less than there would have been with all samples.
+    """
+
+
+class UnreachableRadiusWarning(UserWarning):
+    """No input can be certified at the radius of a scorer: it is too large for `sigma` and `n_samples`.
+
+    Even if all votes for an input agree, the share of its class is only known to be close to one, and that proves a
+    few times `sigma`.
+    """
+
+
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside of this package from which it was called."""
     level, frame = 1, sys._getframe(1)
