@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from ._engine import Evidence
 from ._float32_cast import shorten
 from ._validation import BoolArray, FloatArray, as_float_array
-from .certifiers import BaseCertifier
+from .tallies import Tally
 
 if TYPE_CHECKING:
     import pandas
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file format; raised when files written before can no longer be read."""
 
 
@@ -43,15 +43,23 @@ class Certificates:
     abstained : ndarray of bool, shape (n,)
         Where nothing could be proved.
     limits : mapping of str to ndarray
-        Confidence limits behind each radius, in units of sigma.
+        Confidence limits behind each radius, in units of sigma; NaN where there are none, because the input was decided
+        before the estimation or by another test.
     counts : mapping of str to ndarray
-        Votes behind the limits.
+        Votes behind the limits; zeros where there are none.
     provenance : mapping
         How the certificates were made: sigma, alpha, number of samples, certifier with its parameters, seed, version.
     space : str
         Where the radius lives: ``"input"``, or the step of a pipeline whose output was smoothed.
     upper_limits : frozenset of str
         Names of the limits that bound from above; they are rounded up where they are shown, all others down.
+    samples_used : ndarray of int, shape (n,), or None
+        Samples of each input, those that chose the candidate class included.
+    stopped : ndarray of str, shape (n,), or None
+        Why the sampling of each input ended. Where radii were asked for: ``"certified"``, all of them are;
+        ``"hopeless"``, none of those that are not certified is within reach; ``"wrong candidate"``, the votes point to
+        another class than the label given; ``"out of samples"``. Where labels were given without a radius: ``"wrong
+        candidate"`` or ``"complete"``.
     """
 
     prediction: NDArray[Any]
@@ -62,6 +70,8 @@ class Certificates:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     space: str = "input"
     upper_limits: frozenset[str] = frozenset()
+    samples_used: NDArray[np.int64] | None = None
+    stopped: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -73,12 +83,16 @@ class Certificates:
             frozen = {key: _frozen(np.asarray(value)) for key, value in getattr(self, name).items()}
             put(self, name, MappingProxyType(frozen))
         put(self, "provenance", MappingProxyType(dict(self.provenance)))
+        for name, kind in (("samples_used", np.int64), ("stopped", np.str_)):
+            if getattr(self, name) is not None:
+                put(self, name, _frozen(np.atleast_1d(np.asarray(getattr(self, name), dtype=kind))))
         n = len(self.prediction)
         for name, value in (
             ("radius", self.radius),
             ("abstained", self.abstained),
             *self.limits.items(),
             *self.counts.items(),
+            *self._per_input().items(),
         ):
             if len(value) != n:
                 raise ValueError(f"{name} must have one entry for each of the {n} predictions, got {len(value)}.")
@@ -86,6 +100,21 @@ class Certificates:
             raise ValueError(
                 f"radius must be at least 0, got {self.radius[~(self.radius >= 0)][0]}. Nothing certified is 0."
             )
+
+    @property
+    def asked_radii(self) -> tuple[float, ...] | None:
+        """Radii that were asked for; None if the radii are what a fixed number of samples proves.
+
+        Where radii were asked for, sampling ended as soon as they were decided. The certificates say whether an input
+        is certified at these radii; their own radii are valid, but smaller than they could be.
+        """
+        asked = self.provenance.get("asked_radii")
+        return None if asked is None else tuple(float(radius) for radius in asked)
+
+    def _per_input(self) -> dict[str, NDArray[Any]]:
+        """What is known of the sampling of each input."""
+        known = {"samples_used": self.samples_used, "stopped": self.stopped}
+        return {name: value for name, value in known.items() if value is not None}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Mapping proxies do not pickle.
@@ -97,13 +126,14 @@ class Certificates:
             dict(self.counts),
             dict(self.provenance),
         )
-        return type(self), (*parts, self.space, self.upper_limits)
+        return type(self), (*parts, self.space, self.upper_limits, self.samples_used, self.stopped)
 
     def __len__(self) -> int:
         return len(self.prediction)
 
     def __getitem__(self, rows: Any) -> Certificates:
         index = np.atleast_1d(np.arange(len(self))[rows])
+        of_inputs: dict[str, Any] = {name: value[index] for name, value in self._per_input().items()}
         return replace(
             self,
             prediction=self.prediction[index],
@@ -111,6 +141,7 @@ class Certificates:
             abstained=self.abstained[index],
             limits={name: value[index] for name, value in self.limits.items()},
             counts={name: value[index] for name, value in self.counts.items()},
+            **of_inputs,
         )
 
     @classmethod
@@ -123,7 +154,7 @@ class Certificates:
             raise ValueError("certificates must hold at least one item, got none.")
         first = certificates[0]
         for other in certificates[1:]:
-            mine, theirs = ({**_settings(c), "space": c.space, "limits": sorted(c.limits)} for c in (first, other))
+            mine, theirs = (_settings(c) for c in (first, other))
             for name in mine.keys() | theirs.keys():
                 if mine.get(name) != theirs.get(name):
                     raise ValueError(
@@ -133,14 +164,19 @@ class Certificates:
         seeds = list(dict.fromkeys(c.provenance.get("seed") for c in certificates))
         seconds = sum(c.provenance.get("seconds", 0.0) for c in certificates)
         provenance = {**first.provenance, "seed": seeds[0] if len(seeds) == 1 else seeds, "seconds": seconds}
+        of_inputs: dict[str, Any] = {
+            name: np.concatenate([c._per_input()[name] for c in certificates]) for name in first._per_input()
+        }
         return replace(
             first,
             prediction=np.concatenate([c.prediction for c in certificates]),
             radius=np.concatenate([c.radius for c in certificates]),
             abstained=np.concatenate([c.abstained for c in certificates]),
-            limits={name: np.concatenate([c.limits[name] for c in certificates]) for name in first.limits},
-            counts={name: np.concatenate([c.counts[name] for c in certificates]) for name in first.counts},
+            limits=_joined([c.limits for c in certificates], [len(c) for c in certificates]),
+            counts=_joined([c.counts for c in certificates], [len(c) for c in certificates]),
             provenance=provenance,
+            upper_limits=frozenset().union(*(c.upper_limits for c in certificates)),
+            **of_inputs,
         )
 
     def to_frame(self) -> pandas.DataFrame:
@@ -212,6 +248,7 @@ class Certificates:
 
     def _columns(self) -> dict[str, Any]:
         columns: dict[str, Any] = {"prediction": self.prediction, "radius": self.radius, "abstained": self.abstained}
+        columns |= self._per_input()
         for group in (self.limits, self.counts):
             for name, value in group.items():
                 label = name if name not in columns else f"{name}_count"
@@ -222,6 +259,7 @@ class Certificates:
         """Write to one compressed file, without pickle. Labels must be numbers, booleans or strings."""
         arrays: dict[str, NDArray[Any]] = {"radius": self.radius, "abstained": self.abstained}
         arrays["prediction"], is_object = plain_labels(self.prediction)
+        arrays |= self._per_input()
         for group, values in (("limits", self.limits), ("counts", self.counts)):
             arrays.update({f"{group}/{name}": value for name, value in values.items()})
         about = {
@@ -261,27 +299,42 @@ class Certificates:
                 groups[group][key] = value
         prediction = arrays["prediction"].astype(object) if about["object"] else arrays["prediction"]
         parts = prediction, arrays["radius"], arrays["abstained"], groups["limits"], groups["counts"]
-        return cls(*parts, about["provenance"], about["space"], frozenset(about["upper_limits"]))
+        of_inputs = {name: arrays[name] for name in ("samples_used", "stopped") if name in arrays}
+        return cls(*parts, about["provenance"], about["space"], frozenset(about["upper_limits"]), **of_inputs)
 
     def _headline(self) -> str:
-        certified = ~self.abstained
-        percent = 100 * int(certified.sum()) // max(len(self), 1)  # rounded down, like everything that promises
-        median = float(np.median(self.radius[certified])) if certified.any() else 0.0
         where = "" if self.space == "input" else f", radius in {self.space}"
         certifier = self.provenance.get("certifier", "unknown certifier")
-        return f"{len(self)} inputs, {percent}% certified, median radius {round_digits(median, 3)}, {certifier}{where}"
+        return f"{len(self)} inputs, {self._outcome()}, {certifier}{where}"
+
+    def _outcome(self) -> str:
+        if self.asked_radii is not None:
+            # The median of radii that were not sampled further says nothing.
+            shares = ", ".join(f"{self._percent(self.radius >= radius)}% at {radius:g}" for radius in self.asked_radii)
+            samples = f", {np.mean(self.samples_used):.0f} samples an input" if self.samples_used is not None else ""
+            return f"certified {shares}{samples if len(self) else ''}"
+        certified = ~self.abstained
+        median = float(np.median(self.radius[certified])) if certified.any() else 0.0
+        return f"{self._percent(certified)}% certified, median radius {round_digits(median, 3)}"
+
+    def _percent(self, which: BoolArray) -> int:
+        """Share of inputs that are certified, rounded down, like everything that promises."""
+        return 100 * int(np.sum(which & ~self.abstained)) // max(len(self), 1)
 
     def __repr__(self) -> str:
         lines = [f"Certificates({self._headline()})"]
         for i in range(min(len(self), 5)):
             radius = "abstained" if self.abstained[i] else f"radius {round_digits(self.radius[i], 3)}"
-            lines.append(f"  {i}: {self.prediction[i]!s}  {radius}")
+            why = "" if self.stopped is None else f"  {self.stopped[i]}"
+            lines.append(f"  {i}: {self.prediction[i]!s}  {radius}{why}")
         if len(self) > 5:
             lines.append(f"  ... {len(self) - 5} more")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        names = ["prediction", "radius", "abstained", *(n for n, v in self.limits.items() if v.ndim == 1)]
+        limits = [name for name, value in self.limits.items() if value.ndim == 1]
+        of_inputs = {} if self.stopped is None else self._per_input()
+        names = ["prediction", "radius", "abstained", *of_inputs, *limits]
         head = "".join(f"<th>{html.escape(name)}</th>" for name in ["", *names])
         body = []
         for i in range(min(len(self), 10)):
@@ -291,7 +344,8 @@ class Certificates:
                 round_digits(self.radius[i], 4),
                 "yes" if self.abstained[i] else "",
             ]
-            cells += [round_digits(self.limits[name][i], 4, up=name in self.upper_limits) for name in names[3:]]
+            cells += [str(value[i]) for value in of_inputs.values()]
+            cells += [round_digits(self.limits[name][i], 4, up=name in self.upper_limits) for name in limits]
             body.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
         more = f"<p>... {len(self) - 10} more</p>" if len(self) > 10 else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
@@ -308,7 +362,41 @@ def round_digits(value: float, digits: int, up: bool = False) -> str:
 
 
 def _settings(certificates: Certificates) -> dict[str, Any]:
-    return {k: v for k, v in certificates.provenance.items() if k not in ("seed", "seconds")}
+    settings = {k: v for k, v in certificates.provenance.items() if k not in ("seed", "seconds")}
+    settings |= {"space": certificates.space, "known of each input": sorted(certificates._per_input())}
+    # Where sampling may end early, a batch has only the limits and counts of the tests that it came to.
+    if certificates.stopped is None:
+        settings |= {"limits": sorted(certificates.limits)}
+    return settings
+
+
+def _joined(parts: Sequence[Mapping[str, NDArray[Any]]], lengths: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """Return arrays by name, those of all parts one after the other; see `_put` for what is missing."""
+    ends = np.cumsum([0, *lengths])
+    places = [np.arange(ends[i], ends[i + 1]) for i in range(len(lengths))]
+    return _put(list(zip(places, parts, strict=True)), int(ends[-1]))
+
+
+def _put(
+    parts: Sequence[tuple[Any, Mapping[str, NDArray[Any]]]], n: int, fill: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, NDArray[Any]]:
+    """Return arrays of `n` rows by name, put together of parts with places for their rows.
+
+    Parts may lack a name or have shorter rows: in place of what is missing, real numbers are NaN and others zero, or
+    what `fill` says.
+    """
+    if len(parts) == 1 and np.array_equal(parts[0][0], np.arange(n)):
+        return dict(parts[0][1])
+    joined: dict[str, NDArray[Any]] = {}
+    for name in dict.fromkeys(name for _, arrays in parts for name in arrays):
+        having = [(places, np.asarray(arrays[name])) for places, arrays in parts if name in arrays]
+        kind = np.result_type(*(values.dtype for _, values in having))
+        shape = np.max([values.shape[1:] for _, values in having], axis=0).astype(int)
+        empty = fill.get(name, np.nan if kind.kind == "f" else 0)
+        joined[name] = np.full((n, *shape), empty, dtype=kind)
+        for places, values in having:
+            joined[name][(places, *(slice(0, length) for length in values.shape[1:]))] = values
+    return joined
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -349,8 +437,22 @@ def effective_sigma(sigma: float, dtype: Any) -> float:
     return min(sigma, applied)
 
 
+def issue_radius(radius: FloatArray, sigma: float, lost: FloatArray | None) -> FloatArray:
+    """Return radii in the units of the inputs for radii in units of sigma, rounded down.
+
+    Parameters
+    ----------
+    radius : ndarray of shape (n_rows,)
+    sigma : float
+        What radii are multiplied with, see `effective_sigma`.
+    lost : ndarray of shape (n_rows,) or None
+        What the radius of each row loses by a cast of its input.
+    """
+    # One rounding in the product, one step back.
+    return shorten(np.where(radius > 0.0, np.nextafter(radius * sigma, 0.0), 0.0), lost)
+
+
 def build_certificates(
-    certifier: BaseCertifier,
     evidence: Evidence,
     classes: NDArray[Any],
     *,
@@ -363,7 +465,6 @@ def build_certificates(
 
     Parameters
     ----------
-    certifier : BaseCertifier
     evidence : Evidence
         With at least one row.
     classes : ndarray
@@ -375,18 +476,32 @@ def build_certificates(
     lost : ndarray, optional
         What the radius of each row loses by a cast of its input.
     """
-    assert evidence.tally is not None
-    inference = certifier.certify_tally(evidence.tally)
-    # One rounding in the product, one step back.
-    radius = np.where(inference.radius > 0.0, np.nextafter(inference.radius * sigma, 0.0), 0.0)
-    radius = shorten(radius, lost)
+    n, place = len(evidence.rows), {row: i for i, row in enumerate(evidence.rows)}
+    proved = np.zeros(n)
+    limits: list[tuple[list[int], Mapping[str, NDArray[Any]]]] = []
+    upper_limits: set[str] = set()
+    of_kind: dict[type[Tally], tuple[list[int], list[Tally]]] = {}
+    for part in evidence.parts:
+        places = [place[row] for row in part.rows]
+        inference = part.certifier.certify_tally(part.tally) if part.inference is None else part.inference
+        proved[places] = inference.radius
+        limits.append((places, inference.limits))
+        upper_limits |= part.certifier.upper_limits & inference.limits.keys()
+        rows, tallies = of_kind.setdefault(type(part.tally), ([], []))
+        rows.extend(places)
+        tallies.append(part.tally)
+    counts = [(rows, kind.concatenate(tallies).summary()) for kind, (rows, tallies) in of_kind.items()]
+    fill = {name: value for kind in of_kind for name, value in kind.fill.items()}
+    radius = issue_radius(proved, sigma, lost)
     return Certificates(
         prediction=classes[evidence.candidate],
         radius=radius,
         abstained=radius == 0.0,
-        limits=inference.limits,
-        counts=evidence.tally.summary(),
+        limits=_put(limits, n),
+        counts=_put(counts, n, fill),
         provenance=provenance,
         space=space,
-        upper_limits=certifier.upper_limits & inference.limits.keys(),
+        upper_limits=frozenset(upper_limits),
+        samples_used=evidence.samples,
+        stopped=evidence.stopped,
     )

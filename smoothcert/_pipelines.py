@@ -8,9 +8,10 @@ distances.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,15 @@ from ._transform_rounding import Expansion, divide, expansion_of
 from ._validation import FloatArray
 
 
-def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
+def certify(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    radius: Any = None,
+    journal: Any = None,
+    max_samples: int | None = None,
+) -> Certificates:
     """Certify with a `SmoothedClassifier` that may sit inside a pipeline, a search or a frozen estimator.
 
     Parameters
@@ -36,8 +45,15 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
         ``best_estimator_``; a `FrozenEstimator`.
     X : array-like
         Inputs of `estimator`.
+    y : array-like, default=None
+        True labels; inputs whose votes point to another class are not certified, see `SmoothedClassifier.certify`.
+    radius : float or increasing sequence of float, default=None
+        Radii that are to be decided, in the space that the certificates are about; sampling ends as soon as they are,
+        see `SmoothedClassifier.certify`.
     journal : path-like, default=None
         File in which progress is kept, see `SmoothedClassifier.certify`.
+    max_samples : int, default=None
+        Samples of an input at most, see `SmoothedClassifier.certify`.
 
     Returns
     -------
@@ -63,20 +79,26 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
     >>> certify(pipeline, X[:2]).space
     'input'
     """
-    return _certify(estimator, X, "input", lambda smoothed, X, space: smoothed._certify(X, journal, space=space))
+
+    def certify_smoothed(smoothed: SmoothedClassifier, X: Any, **place: Any) -> Certificates:
+        return smoothed._certify(X, y, radius=radius, journal=journal, max_samples=max_samples, **place)
+
+    return _certify(estimator, X, "input", certify_smoothed)
 
 
-def certify_to_choose(estimator: Any, X: Any) -> Certificates:
+def certify_to_choose(
+    estimator: Any, X: Any, y: Any = None, *, radius: Any = None, max_samples: int | None = None
+) -> Certificates:
     """Certify in order to choose among models or settings.
 
     Noise that took part in a choice proves nothing about what was chosen: the luckiest of many was chosen for its luck.
     So this noise is independent of that which `certify` draws with the same `random_state`.
     """
 
-    def with_other_noise(smoothed: SmoothedClassifier, X: Any, space: str) -> Certificates:
+    def with_other_noise(smoothed: SmoothedClassifier, X: Any, **place: Any) -> Certificates:
         smoothed = copy(smoothed)
         smoothed.random_state = seed_for_purpose(smoothed.random_state, "choice")
-        return smoothed._certify(X, space=space)
+        return smoothed._certify(X, y, radius=radius, max_samples=max_samples, **place)
 
     return _certify(estimator, X, "input", with_other_noise)
 
@@ -136,14 +158,28 @@ def _checked(estimator: Any) -> SmoothedClassifier:
     )
 
 
-_Certify = Callable[[SmoothedClassifier, Any, str], Certificates]
+_Certify = Callable[..., Certificates]
 
 
-def _certify(estimator: Any, X: Any, space: str, certify_smoothed: _Certify) -> Certificates:
-    """Certify by the classifier inside, and keep account of the space in which its radius lives."""
+def _certify(
+    estimator: Any, X: Any, space: str, certify_smoothed: _Certify, outer: Sequence[Expansion] = ()
+) -> Certificates:
+    """Certify by the classifier inside, and keep account of the space in which its radius lives.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array-like
+    space : str
+        What `X` is.
+    certify_smoothed : callable
+        Certifies by the classifier itself; it is told the space, and how radii are converted on the way back.
+    outer : sequence of Expansion
+        Of the steps before `X`, the first ones first, as far as they will be divided by.
+    """
     inner = _unwrap(estimator)
     if not isinstance(inner, Pipeline):
-        return certify_smoothed(_checked(inner), X, space)
+        return certify_smoothed(_checked(inner), X, space=space, convert=partial(_divide_by_all, list(outer)))
     check_is_fitted(inner)
     steps = list(inner.steps)
     while type(steps[-1][1]) is Pipeline:  # what is known of all steps together is more than of each
@@ -158,13 +194,20 @@ def _certify(estimator: Any, X: Any, space: str, certify_smoothed: _Certify) -> 
     expansion = expansion_of([step for _, step in steps[:-1]], given) if type(inner) is Pipeline else None
     if type(inner) is not Pipeline and last == space:
         last = f"the input of {steps[-1][0]}"
-    certificates = _certify(steps[-1][1], X, last, certify_smoothed)
+    known = () if expansion is None else (*outer, expansion)
+    certificates = _certify(steps[-1][1], X, last, certify_smoothed, known)
     if certificates.space != "input" or expansion is None:
         space = last if certificates.space == "input" else certificates.space
         return replace(certificates, space=space)
     _warn_of_rounding(certificates.radius, expansion)
     radius = divide(certificates.radius, expansion)
     return replace(certificates, radius=radius, abstained=radius == 0.0)
+
+
+def _divide_by_all(expansions: Sequence[Expansion], radius: FloatArray) -> FloatArray:
+    for expansion in reversed(expansions):
+        radius = divide(radius, expansion)
+    return radius
 
 
 def _warn_of_rounding(radius: FloatArray, expansion: Expansion) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -17,16 +17,19 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ._certificates import Certificates, build_certificates, effective_sigma
+from ._asked import as_class_indices, check_asked_radii, check_max_samples
+from ._certificates import Certificates, build_certificates, effective_sigma, issue_radius
 from ._engine import (
     EvidenceStore,
     Progress,
+    Question,
     Run,
     Sampler,
-    certifier_stages,
     collect_evidence,
     count_votes,
+    find_thresholds,
     show_progress,
+    stages_for,
 )
 from ._exact import check_closed_form, exact_certificates, exact_probabilities, exact_scores
 from ._float32_cast import length_lost
@@ -291,32 +294,67 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         shares: FloatArray = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         return shares
 
-    def certify(self, X: Any, journal: Any = None) -> Certificates:
+    def certify(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        radius: Any = None,
+        journal: Any = None,
+        max_samples: int | None = None,
+    ) -> Certificates:
         """Predict, and prove how far each prediction holds.
+
+        With `radius`, sampling of an input ends as soon as it is decided whether it can be certified at the radii asked
+        for. That takes some thousand samples instead of the certifier's `n_samples`, and is as certain: all looks on
+        the way share its `alpha`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, ...)
             Inputs. A single one must be given as one row.
+        y : array-like of shape (n_samples,), default=None
+            True labels, where an input is of no interest if its votes point to another class. Sampling of such an input
+            ends after the selection, and nothing is certified for it.
+        radius : float or increasing sequence of float, default=None
+            Radii in the units of `X` that are to be decided. At 0 it is decided whether there is any radius. None
+            takes all of the certifier's samples and certifies as far as they prove.
         journal : path-like, default=None
             File in which progress is kept. A call that was stopped, by an interrupt, a kill or a loss of power, is
             continued by the same call, with the same certificates to the last bit as if it had not been stopped;
             other processes, backends and batch sizes are welcome, another model, certifier or `X` is refused. With
             ``random_state=None`` the seed is drawn once and kept in the file. `smoothcert.read_journal` shows how far
-            it is.
+            it is. If radii are asked for, a later call may ask for others, give other labels or more samples, and goes
+            on with what is in the file. A file of a run without `radius` is refused then, and the other way round.
+        max_samples : int, default=None
+            Samples of an input at most, in place of the certifier's `n_samples`, for inputs that are not decided by
+            then; only with `radius`. They are looked at again at 2, 4, 8, ... times `n_samples`, as far as that goes.
 
         Returns
         -------
         Certificates
         """
-        return self._certify(X, journal)
+        return self._certify(X, y, radius=radius, journal=journal, max_samples=max_samples)
 
-    def _certify(self, X: Any, journal: Any = None, *, space: str = "input") -> Certificates:
-        """Certify rows; `space`, of which a journal takes note, may be the output of a pipeline's steps."""
+    def _certify(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        radius: Any = None,
+        journal: Any = None,
+        max_samples: int | None = None,
+        space: str = "input",
+        convert: Callable[[FloatArray], FloatArray] | None = None,
+    ) -> Certificates:
+        """Certify rows; `space`, of which a journal takes note, may be the output of a pipeline's steps, and `convert`
+        what becomes of radii there on the way back to its input."""
         given = self._ready(X)
+        asked, labels = check_asked_radii(radius), self._label_indices(y, len(given))
         if self._is_soft:
-            return self._certify_exactly(given, journal)
+            return self._certify_exactly(given, journal, max_samples)
         certifier = self._certifier()
+        check_max_samples(max_samples, asked, certifier.n_samples)
         _warn_of_few_samples(certifier)
         started = time.perf_counter()
         model = adapt(self.estimator_)
@@ -324,6 +362,13 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         keys, unit, lost = self._keys(X), effective_sigma(sigma, X.dtype), length_lost(given, X, sigma)
         voter, seed = model.voter(self.classes_), seed_from(self.random_state)
         gradients = voter.differentiable(X[0])
+
+        def issued(proved: FloatArray) -> FloatArray:
+            radius = issue_radius(proved, unit, lost)
+            return radius if convert is None else convert(radius)
+
+        thresholds = None if asked is None else find_thresholds(asked, issued, len(X))
+        question = Question(asked=asked, thresholds=thresholds, labels=labels, max_samples=max_samples)
         provenance = {
             "sigma": sigma,
             "alpha": float(certifier.alpha),
@@ -348,10 +393,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 seed=seed,
                 seeded=self.random_state is not None,
                 space=space,
+                question=question,
                 provenance=provenance,
             )
             evidence_store = Journal(journal, description)
-        stages = certifier_stages(certifier, gradients, len(X), X[0].size, len(self.classes_))
+        stages = stages_for(certifier, question, gradients, len(X), X[0].size, len(self.classes_))
         total = len(X) * (certifier.n_selection + certifier.n_samples)
         with (
             evidence_store as store,
@@ -363,16 +409,25 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             run = Run(sampler=sampler, executor=executor, progress=progress, X=X, keys=keys)
             evidence = collect_evidence(run, stages, self.classes_, store)
         spent = time.perf_counter() - started if store.grown else 0.0
-        provenance |= {"seed": store.seed, "seconds": store.seconds + spent}
-        return build_certificates(certifier, evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost)
+        provenance |= {**question.provenance, "seed": store.seed, "seconds": store.seconds + spent}
+        return build_certificates(evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost)
 
     @property
     def _is_soft(self) -> bool:
         # Asked before parameters are checked, so it may be anything.
         return isinstance(self.voting, str) and self.voting == "soft"
 
-    def _certify_exactly(self, X: FloatArray, journal: Any) -> Certificates:
-        """Certify the largest expected score, without samples."""
+    def _label_indices(self, y: Any, n_rows: int) -> IntArray | None:
+        """Return the classes that labels stand for."""
+        return None if y is None else as_class_indices(y, self.classes_, n_rows)
+
+    def _certify_exactly(self, X: FloatArray, journal: Any, max_samples: Any) -> Certificates:
+        """Certify the largest expected score, without samples: every radius is known at once."""
+        if max_samples is not None:
+            raise ValueError(
+                f"max_samples must be None for voting='soft', got {max_samples!r}. No samples are drawn, and every "
+                "radius is exact."
+            )
         if journal is not None:
             raise ValueError(
                 f"journal must be None for voting='soft', got {journal!r}. No samples are drawn, so there is no "

@@ -399,11 +399,9 @@ def test_journal_paths(thing):
             fitted().certify(X[:1], journal=thing)
 
 
-def test_labels_in_place_of_a_journal():
-    with pytest.raises(
-        TypeError, match=r"journal must be .* got an array of shape \(3,\).* Labels are not needed here"
-    ):
-        fitted().certify(X[:3], Y[:3])
+def test_a_journal_in_place_of_labels():
+    with pytest.raises(ValueError, match=r"y must have one label for each of the 3 inputs, got shape \(\)"):
+        fitted().certify(X[:3], "run.sqlite")
 
 
 @settings(max_examples=60)

@@ -76,7 +76,7 @@ def test_refuses_files_that_are_not_its_own(tmp_path):
     with pytest.raises(ValueError, match=r"written by Certificates\.save"):
         Certificates.load(tmp_path / "other.npz")
     np.savez(tmp_path / "future.npz", about=np.array('{"format": 99, "provenance": {"version": "9.9"}}'))
-    with pytest.raises(ValueError, match=r"format 2, got 99.*9\.9"):
+    with pytest.raises(ValueError, match=r"format 3, got 99.*9\.9"):
         Certificates.load(tmp_path / "future.npz")
     with pytest.raises(FileNotFoundError):
         Certificates.load(tmp_path / "missing.npz")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._noise import VOTE, block_size
+from .._noise import VOTE
 from .._parallel import Broadcast, Executor, Task
 from .._validation import FloatArray
 from ..tallies import IntArray, Tally, VoteTally
-from ._evidence_store import EvidenceStore, Span, bundle_spans, count_draws, missing_spans
+from ._evidence_store import EvidenceStore, Span, bundle_spans, count_draws, last_block, missing_spans
 from ._progress import Progress
 from ._sampler import Piece
-from ._stages import Evidence, Stage, Stages, plan_serially, run_stages, vote_stage
+from ._stages import Counted, Evidence, Stage, Stages, plan_serially, run_stages, vote_stage
 
 # Seconds of work in a task, at most and at least: long enough to hide what it costs to send one, short enough to share
 # and to show progress. Towards the end tasks get shorter, so that all workers finish together.
@@ -76,7 +76,10 @@ def collect_evidence(run: Run, stages: Stages, classes: NDArray[Any], store: Evi
             _enter_directions(run, stage, classes, store)
         return collect_stage(run, stage, store)
 
-    return run_stages(stages, collect, partial(_make_plans, run.executor))
+    def count(counted: Counted) -> dict[int, int]:
+        return {row: last_block(store.spans(counted.number, row)) for row in counted.rows}
+
+    return run_stages(stages, collect, count, partial(_make_plans, run.executor))
 
 
 def collect_stage(run: Run, stage: Stage, store: EvidenceStore) -> tuple[Sequence[int], Tally]:
@@ -90,19 +93,23 @@ def collect_stage(run: Run, stage: Stage, store: EvidenceStore) -> tuple[Sequenc
 
 
 def _sample_missing(run: Run, stage: Stage, store: EvidenceStore) -> None:
-    size, executor = block_size(run.X[0].size), run.executor
-    missing = {row: missing_spans(store.spans(stage.number, row), -(-n // size)) for row, n in stage.draws.items()}
+    n_features, executor = run.X[0].size, run.executor
+    sizes = {row: stage.block_size(row, n_features) for row in stage.draws}
+    missing = {
+        row: missing_spans(store.spans(stage.number, row), -(-n // sizes[row])) for row, n in stage.draws.items()
+    }
 
     def count(row: int, span: Span) -> int:
-        return count_draws([span], size, stage.draws[row])
+        return count_draws([span], sizes[row], stage.draws[row])
 
     left = sum(count(row, span) for row, spans in missing.items() for span in spans)
-    run.progress.resume(stage.n_samples - stage.sides * left)
+    run.progress.resume(max(stage.n_samples - stage.sides * left, 0))
     if left == 0:
         return
     # The first task fills one call of the model. It is run here and timed, to divide the rest into tasks of a sensible
     # length. The first call of a model may be slow, so another task is timed before anybody is told of a long run.
-    pace = _Pace(executor.workers, run.sampler.get().draws_per_call(run.X[0].size, stage.sides))
+    first_call = run.sampler.get().draws_per_call(n_features, stage.sides, max(sizes.values()))
+    pace = _Pace(executor.workers, first_call)
     bundles = bundle_spans(missing, count, pace.room)
     for attempt, bundle in enumerate(islice(bundles, 2)):
         task = _task(run, stage, bundle)
@@ -144,11 +151,12 @@ class _Pace:
 
 def _task(run: Run, stage: Stage, bundle: Sequence[tuple[int, Span]]) -> Task:
     """Return the task that counts some blocks of some rows."""
-    size = block_size(run.X[0].size)
+    sizes = {row: stage.block_size(row, run.X[0].size) for row, _ in bundle}
     pieces = [
-        (row, Piece(run.X[row], run.keys[row], stage.draws[row], span, stage.new_tally(row))) for row, span in bundle
+        (row, Piece(run.X[row], run.keys[row], stage.draws[row], span, stage.new_tally(row), sizes[row]))
+        for row, span in bundle
     ]
-    samples = stage.sides * sum(count_draws([span], size, stage.draws[row]) for row, span in bundle)
+    samples = stage.sides * sum(count_draws([span], sizes[row], stage.draws[row]) for row, span in bundle)
     asked = (stage.number, stage.sides == 2, stage.observes == "gradients")
     return samples, _fill_pieces, (run.sampler, pieces, *asked)
 
@@ -159,7 +167,7 @@ def _fill_pieces(
     """Return row, blocks and tally of each piece."""
     # Copies are filled: whoever loses the result sends the same task again, and where workers share memory with the
     # main process its tallies would not be empty any more.
-    own = [(row, Piece(p.row, p.key, p.n_draws, p.blocks, deepcopy(p.tally))) for row, p in pieces]
+    own = [(row, replace(piece, tally=deepcopy(piece.tally))) for row, piece in pieces]
     if gradients:
         for _, piece in own:
             sampler.get().fill_gradients(piece, stage)

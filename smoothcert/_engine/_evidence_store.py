@@ -35,6 +35,11 @@ def missing_spans(spans: Sequence[Span], n_blocks: int) -> list[Span]:
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
+def last_block(spans: Sequence[Span]) -> int:
+    """Number of blocks up to the last one in spans, those missing in between included."""
+    return max((last for _, last in spans), default=0)
+
+
 def bundle_spans(
     missing: Mapping[int, Sequence[Span]], count: Callable[[int, Span], int], room: Callable[[int], int]
 ) -> Iterator[list[tuple[int, Span]]]:

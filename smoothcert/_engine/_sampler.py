@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._models import Voter
-from .._noise import Seed, block_size, block_slices
+from .._noise import Seed, block_slices
 from .._validation import FloatArray, IndexArray
 from ..tallies import Tally
 
@@ -29,6 +29,8 @@ class Piece:
     blocks : tuple of int
         First block, and the one after the last.
     tally : Tally
+    block_size : int
+        Draws of a block.
     """
 
     row: FloatArray
@@ -36,6 +38,7 @@ class Piece:
     n_draws: int
     blocks: tuple[int, int]
     tally: Tally
+    block_size: int
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,9 @@ class Sampler:
     entropy: int
     batch_size: int | None = None
 
-    def draws_per_call(self, n_features: int, sides: int) -> int:
-        """Return the draws of noise that go into one call of the model: whole blocks, at least one."""
-        size = block_size(n_features)
-        return size * max(1, self._batch(n_features) // (size * sides))
+    def draws_per_call(self, n_features: int, sides: int, largest_block: int) -> int:
+        """Return the draws of noise that go into one call of the model: at least one block."""
+        return max(largest_block, self._batch(n_features) // sides)
 
     def _batch(self, n_features: int) -> int:
         return self.batch_size or int(self.voter.arrays.default_batch_size(n_features))
@@ -74,7 +76,8 @@ class Sampler:
         """
         arrays, shape = self.voter.arrays, pieces[0].row.shape
         n_features, sides = pieces[0].row.size, 2 if paired else 1
-        calls = _calls(pieces, block_size(n_features), self.draws_per_call(n_features, sides))
+        largest = max(piece.block_size for piece in pieces)
+        calls = _calls(pieces, self.draws_per_call(n_features, sides, largest))
         with arrays.inference_context():
             flat = [arrays.row(piece.row) for piece in pieces]
             needs_noise = any(piece.tally.needs_noise for piece in pieces)
@@ -103,7 +106,7 @@ class Sampler:
         arrays, shape = self.voter.arrays, piece.row.shape
         x = arrays.row(piece.row)
         candidate = int(piece.tally.candidate[0])  # type: ignore[attr-defined]
-        for block, n in block_slices(piece.n_draws, block_size(piece.row.size), *piece.blocks):
+        for block, n in block_slices(piece.n_draws, piece.block_size, *piece.blocks):
             rows = arrays.empty(n, x)
             arrays.standard_normal(Seed(self.entropy, stage, piece.key, block), rows)
             arrays.add_noise(x, rows, self.sigma, rows)
@@ -122,11 +125,11 @@ _Call = list[tuple[int, int, int]]
 """Blocks that share a call of the model: which piece, which block, how many draws."""
 
 
-def _calls(pieces: Sequence[Piece], size: int, most_draws: int) -> Iterator[_Call]:
+def _calls(pieces: Sequence[Piece], most_draws: int) -> Iterator[_Call]:
     call: _Call = []
     left = most_draws
     for index, piece in enumerate(pieces):
-        for block, length in block_slices(piece.n_draws, size, *piece.blocks):
+        for block, length in block_slices(piece.n_draws, piece.block_size, *piece.blocks):
             if length > left:
                 yield call
                 call, left = [], most_draws

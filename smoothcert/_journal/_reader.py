@@ -13,8 +13,18 @@ from typing import Any
 import numpy as np
 
 from .._certificates import Certificates, build_certificates
-from .._engine import Evidence, Span, Stage, certifier_stages, count_draws, missing_spans, run_stages
-from .._noise import block_size
+from .._engine import (
+    Counted,
+    Evidence,
+    Question,
+    Span,
+    Stage,
+    count_draws,
+    last_block,
+    missing_spans,
+    run_stages,
+    stages_for,
+)
 from .._validation import IndexArray
 from ..certifiers import BaseCertifier
 from ..tallies import IntArray, Tally
@@ -34,9 +44,9 @@ class JournalView:
     samples : ndarray of int, shape (n_rows,)
         Samples counted for each input.
     samples_per_row : int
-        Samples an input needs.
+        Samples an input needs; at most, if radii were asked for.
     finished : ndarray of int
-        Rows of `X` that have all their samples.
+        Rows of `X` that have all their samples, or, if radii were asked for, are decided.
     certificates : Certificates or None
         Of the finished rows, in that order. None while there are none. Where the smoothed classifier is part of a
         pipeline, radii are in its own space, named in ``certificates.space``; `certify` itself converts them.
@@ -50,7 +60,9 @@ class JournalView:
 
     @property
     def fraction_done(self) -> float:
-        """Share of all samples that are counted."""
+        """Share of all samples that are counted; of the inputs that are decided, if radii were asked for."""
+        if "asked_radii" in self.provenance:
+            return len(self.finished) / len(self.samples)
         return float(self.samples.sum() / (self.samples_per_row * len(self.samples)))
 
     def __repr__(self) -> str:
@@ -123,15 +135,15 @@ def _open(path: Path) -> sqlite3.Connection:
 def _view(file: sqlite3.Connection) -> JournalView:
     about = read_about(file)
     facts, spans = about["facts"], read_spans(file)
-    certifier = find_certifier(*facts["certifier"])
-    provenance = {**facts["provenance"], "seed": int(about["seed"]), "seconds": float(about["seconds"])}
-    samples, evidence = _evidence(file, facts, certifier, spans)
+    certifier, question = find_certifier(*facts["certifier"]), Question.from_plain(about["question"])
+    provenance = {**facts["provenance"], **question.provenance}
+    provenance |= {"seed": int(about["seed"]), "seconds": float(about["seconds"])}
+    samples, evidence = _evidence(file, facts, certifier, question, spans)
     certificates = None
-    if evidence.tally is not None:
+    if len(evidence.rows):
         classes = unpack(read_labels(file))["classes"]
         classes = classes.astype(object) if facts["object_labels"] else classes
         certificates = build_certificates(
-            certifier,
             evidence,
             classes,
             sigma=facts["effective_sigma"],
@@ -149,22 +161,26 @@ def _evidence(
     file: sqlite3.Connection,
     facts: Mapping[str, Any],
     certifier: BaseCertifier,
+    question: Question,
     spans: Mapping[tuple[int, int], Sequence[Span]],
 ) -> tuple[IntArray, Evidence]:
     """Return the samples counted for each row, and the evidence about rows that are finished."""
-    block = block_size(facts["n_features"])
     samples = np.zeros(facts["n_rows"], dtype=np.int64)
 
     def collect(stage: Stage) -> tuple[Sequence[int], Tally | None]:
         done, tallies = [], []
         for row, n_draws in stage.draws.items():
-            known = spans.get((stage.number, row), ())
+            known, block = spans.get((stage.number, row), ()), stage.block_size(row, facts["n_features"])
             if not callable(stage.observes):
-                samples[row] += stage.sides * count_draws(known, block, n_draws)
+                before = stage.before.get(row, 0)
+                samples[row] += stage.sides * (count_draws(known, block, n_draws) - before)
             if not missing_spans(known, -(-n_draws // block)):
                 done.append(row)
                 tallies.append(unpack_tally(read_payload(file, stage.number, row), stage.new_tally(row)))
         return done, type(tallies[0]).concatenate(tallies) if tallies else None
 
-    stages = certifier_stages(certifier, facts["gradients"], facts["n_rows"], facts["n_features"], facts["n_classes"])
-    return samples, run_stages(stages, collect)
+    def count(counted: Counted) -> dict[int, int]:
+        return {row: last_block(spans.get((counted.number, row), ())) for row in counted.rows}
+
+    shape = facts["n_rows"], facts["n_features"], facts["n_classes"]
+    return samples, run_stages(stages_for(certifier, question, facts["gradients"], *shape), collect, count)

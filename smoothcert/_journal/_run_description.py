@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .._certificates import plain_value
+from .._engine import Question
 from .._validation import FloatArray
 from ..certifiers import BaseCertifier
 from ._fingerprints import fingerprint
@@ -45,6 +46,8 @@ class RunDescription:
         Whether the user gave the seed.
     space : str
         Where the radii live.
+    question : Question
+        What is asked. Another one may be asked of the same evidence, unless one is about radii and the other is not.
     provenance : mapping
     """
 
@@ -60,6 +63,7 @@ class RunDescription:
     seed: int
     seeded: bool
     space: str
+    question: Question
     provenance: Mapping[str, Any]
 
     def identity(self) -> dict[str, str]:
@@ -75,6 +79,8 @@ class RunDescription:
             "random_state": str(self.seed) if self.seeded else "None",
             "X": f"{rows}{cast}, fingerprint {fingerprint(content)[:32]}",
             "space": self.space,
+            # All of alpha at one look, or a part of it at each of several: both on one file would promise it twice.
+            "sampling": "of all samples (radius=None)" if self.question.asked is None else "until radii are decided",
         }
 
     def facts(self) -> dict[str, Any]:

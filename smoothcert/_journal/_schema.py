@@ -21,7 +21,7 @@ from zipfile import BadZipFile
 
 from .._engine import Span
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of the file's layout, of the noise whose blocks it counts, and of the plans that pilots make, which are not
 stored but made again; raised when any of these changes."""
 
@@ -41,8 +41,7 @@ def check_path(path: Any, name: str = "journal") -> Path:
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         shape = getattr(path, "shape", None)
         given = repr(path) if shape is None else f"an array of shape {shape}"
-        labels = "" if shape is None else " Labels are not needed here; scores, in smoothcert.metrics, take them."
-        raise TypeError(f"{name} must be the path of a file, got {given}. Give one, such as 'run.sqlite'.{labels}")
+        raise TypeError(f"{name} must be the path of a file, got {given}. Give one, such as 'run.sqlite'.")
     # Resolved, so that one file has one lock, whatever way leads to it.
     file = Path(os.fsdecode(path)).resolve()
     if file.is_dir():

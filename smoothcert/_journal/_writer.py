@@ -57,6 +57,7 @@ class Journal(EvidenceStore):
         self._run = run
         self._stored: dict[tuple[int, int], tuple[Span, ...]] = {}
         self._touched: set[tuple[int, int]] = set()
+        self._question_written = self._finished = False
 
     def __enter__(self) -> Journal:
         if not self.path.parent.is_dir():
@@ -80,6 +81,7 @@ class Journal(EvidenceStore):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            self._finished = error is None
             self.flush()
         finally:
             self._close()
@@ -115,6 +117,7 @@ class Journal(EvidenceStore):
             # As text: a number of 128 bits is more than other readers of JSON hold.
             "seed": str(self.seed),
             "seconds": 0.0,
+            "question": self._run.question.to_plain(),
         }
         rows = [(name, json.dumps(value, default=plain_value)) for name, value in about.items()]
         self._file.executemany("INSERT INTO about VALUES (?, ?)", rows)
@@ -156,7 +159,8 @@ class Journal(EvidenceStore):
             self.flush()
 
     def flush(self) -> None:
-        """Write what was entered since the last time, all of it or nothing."""
+        """Write what was entered since the last time, all of it or nothing; and, once there is something or the run is
+        finished, what it was asked. A question that was refused leaves no trace."""
         begin = time.perf_counter()
         records = [
             (stage, row, json.dumps(entry.spans), pack_tally(entry.tally))
@@ -170,6 +174,10 @@ class Journal(EvidenceStore):
             self._file.execute("BEGIN IMMEDIATE")
             self._file.executemany("INSERT OR REPLACE INTO evidence VALUES (?, ?, ?, ?)", records)
             self._file.execute("UPDATE about SET value = ? WHERE name = 'seconds'", (seconds,))
+            if not self._question_written and (records or self._finished):
+                question = json.dumps(self._run.question.to_plain())
+                self._file.execute("UPDATE about SET value = ? WHERE name = 'question'", (question,))
+                self._question_written = True
             self._file.execute("COMMIT")
         self._touched.clear()
         self._flushed = time.perf_counter()

@@ -8,7 +8,9 @@ from __future__ import annotations
 from ._numpy import NumpyArrays
 from ._seeds import (
     ESTIMATION,
+    LOOKS,
     PILOT,
+    SCREEN,
     SELECTION,
     VOTE,
     Seed,
@@ -22,7 +24,9 @@ from ._seeds import (
 
 __all__ = [
     "ESTIMATION",
+    "LOOKS",
     "PILOT",
+    "SCREEN",
     "SELECTION",
     "VOTE",
     "NumpyArrays",

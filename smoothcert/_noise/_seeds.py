@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 VOTE, SELECTION, PILOT, ESTIMATION = range(4)
 """Stages; each has its own noise. The numbers enter the seeds: seeds draw other noise if they change."""
 
+SCREEN, LOOKS = 2**16, 2**16 + 1
+"""Stages of runs that look at their evidence on the way, far above the numbers of pilots. Their blocks are smaller."""
+
 
 def pilot_stage(number: int) -> int:
     """Stage of a certifier's pilots, the first of which is `PILOT`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._base import BaseCertifier, Inference, Pilot
+from ._base import BaseCertifier, Inference, Pilot, Screen
 from ._dipole import DipoleCertifier
 from ._directional._certifier import DirectionalCertifier
 from ._first_order import FirstOrderCertifier
@@ -16,6 +16,7 @@ __all__ = [
     "FirstOrderCertifier",
     "Inference",
     "Pilot",
+    "Screen",
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
 ]

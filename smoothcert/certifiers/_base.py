@@ -10,9 +10,10 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -68,6 +69,22 @@ class Pilot:
     needed: Callable[[Any], bool] | None = None
 
 
+@dataclass(frozen=True)
+class Screen:
+    """A cheaper certificate that is tried first where radii are asked for, on noise of its own.
+
+    Attributes
+    ----------
+    certifier : BaseCertifier
+        Its looks are at up to its `n_samples`, without selection and without pilots.
+    part : float
+        Part of `alpha` that its looks share equally; the rest is left for the certifier itself.
+    """
+
+    certifier: BaseCertifier
+    part: float = 0.1
+
+
 class BaseCertifier(BaseEstimator, ABC):
     """Base class of all certifiers.
 
@@ -95,6 +112,10 @@ class BaseCertifier(BaseEstimator, ABC):
     """Names of the limits that bound from above; all others bound from below. They are rounded accordingly where they
     are shown."""
 
+    reach: ClassVar[float] = 1.3
+    """How many times the first-order radius it may be hoped to certify. An input whose votes promise less than an asked
+    radius by more than this factor is given up early; it does not enter any proof."""
+
     def __init__(self, n_samples: int = 100_000, n_selection: int = 100, alpha: float = 0.001) -> None:
         self.n_samples = n_samples
         self.n_selection = n_selection
@@ -109,6 +130,16 @@ class BaseCertifier(BaseEstimator, ABC):
             Whether the base can be asked for input gradients.
         """
         return ()
+
+    def screen(self) -> Screen | None:
+        """A cheaper certificate to try first where radii are asked for; none by default."""
+        return None
+
+    def at_level(self, alpha: float) -> Self:
+        """Return a copy with another error probability; the certifier itself stays as it is."""
+        other = copy(self)
+        other.alpha = alpha
+        return other
 
     @abstractmethod
     def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:

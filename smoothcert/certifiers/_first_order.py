@@ -47,6 +47,7 @@ class FirstOrderCertifier(BaseCertifier):
 
     upper_limits = frozenset({"p_rival"})
     tally_type = VoteTally
+    reach = 1.0
 
     def __init__(
         self, n_samples: int = 100_000, n_selection: int = 100, alpha: float = 0.001, against: str = "rivals"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -73,6 +74,32 @@ class Tally(RowArrays):
 
     additive: ClassVar[tuple[str, ...]] = ()
     """Fields that add when two tallies of the same inputs are merged."""
+
+    squared: ClassVar[tuple[str, ...] | None] = None
+    """Additive fields that are sums of squares, for `scaled`; None if it is not known what more samples would add up
+    to."""
+
+    fill: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    """What stands in `summary` for inputs without evidence, where that is not zero."""
+
+    def scaled(self: AnyTally, factor: int) -> AnyTally | None:
+        """Return the evidence to expect from `factor` times the samples; None if that is not known.
+
+        Counts and sums are multiplied by the factor and sums of squares by its square, which leaves unbiased estimates
+        of squares of means, ``|sum|^2 - sum of squares``, as they are. For planning only: nothing is proved by it.
+        """
+        if self.squared is None:
+            return None
+        kept = [name for name in self.additive if getattr(self, name) is not None]
+        powers = {name: factor**2 if name in self.squared else factor for name in kept}
+        return replace(self, **{name: getattr(self, name) * power for name, power in powers.items()})
+
+    def class_and_rival(self) -> tuple[IntArray, IntArray, IntArray] | None:
+        """Return the votes for the class, for its strongest rival, and the samples; None if they are not known.
+
+        All votes for other classes may count as one rival. For planning only.
+        """
+        return None
 
     @property
     def needs_noise(self) -> bool:

@@ -182,6 +182,7 @@ class DirectionalTally(DirectionalEvidence):
         "grad_error",
     )
     additive: ClassVar = ("hits", "n", "bin_hits", "bin_trials", "grad_sum", "grad_sq", "grad_error")
+    squared: ClassVar = ("grad_sq",)
 
     hits: IntArray
     n: IntArray
@@ -236,6 +237,9 @@ class DirectionalTally(DirectionalEvidence):
             "bin_hits": self.bin_hits,
             "bin_trials": self.bin_trials,
         }
+
+    def class_and_rival(self) -> tuple[IntArray, IntArray, IntArray]:
+        return self.hits, self.n - self.hits, self.n
 
     def _merge_key(self, other: Any) -> dict[str, Any]:
         plan = self.plan

@@ -51,6 +51,7 @@ class GradientTally(Tally):
     per_row: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "candidate", "grad_error")
     shared: ClassVar = ("centre",)
     additive: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "grad_error")
+    squared: ClassVar = ("grad_sq",)
 
     hits: IntArray
     n: IntArray
@@ -115,6 +116,14 @@ class GradientTally(Tally):
             return {"hits": self.hits, "n": self.n, "norm_sq": self.norm_sq}
         own = (np.arange(len(self)), self._candidate())
         return {"hits": self.hits[own], "n": self.n, "votes": self.hits, "norm_sq": self.norm_sq[own]}
+
+    def class_and_rival(self) -> tuple[IntArray, IntArray, IntArray]:
+        if self.hits.ndim == 1:
+            return self.hits, self.n - self.hits, self.n
+        rows, own = np.arange(len(self)), self._candidate()
+        others = self.hits.copy()
+        others[rows, own] = 0
+        return self.hits[rows, own], np.maximum(others.max(axis=1), self.n - self.hits.sum(axis=1)), self.n
 
     def _candidate(self) -> IntArray:
         if self.candidate is None:

@@ -44,6 +44,7 @@ class PairTally(Tally):
 
     per_row: ClassVar = ("both", "one", "pairs", "one_plus", "grad_sum", "grad_sq", "candidate", "grad_error")
     additive: ClassVar = ("both", "one", "pairs", "one_plus", "grad_sum", "grad_sq", "grad_error")
+    squared: ClassVar = ("grad_sq",)
 
     both: IntArray
     one: IntArray
@@ -94,6 +95,10 @@ class PairTally(Tally):
         if self.one_plus is not None:
             counts["one_plus"] = self.one_plus
         return counts if self.grad_sum is None else {**counts, "norm_sq": self.norm_sq}
+
+    def class_and_rival(self) -> tuple[IntArray, IntArray, IntArray]:
+        hits = 2 * self.both + self.one
+        return hits, 2 * self.pairs - hits, 2 * self.pairs
 
     def _merge_key(self, other: Any) -> dict[str, Any]:
         features = None if self.grad_sum is None else self.grad_sum.shape[1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -205,6 +206,8 @@ class RivalTally(DirectionalEvidence):
         "grad_error",
     )
     additive: ClassVar = ("counts", "n", "bin_hits", "bin_trials", "grad_sum", "grad_sq", "grad_error")
+    squared: ClassVar = ("grad_sq",)
+    fill: ClassVar = MappingProxyType({"rivals": -1})
 
     counts: IntArray
     n: IntArray
@@ -285,6 +288,11 @@ class RivalTally(DirectionalEvidence):
     def hits(self) -> IntArray:
         """Votes for the candidate class."""
         return np.take_along_axis(self.counts, self.candidate[:, None], axis=1)[:, 0]
+
+    def class_and_rival(self) -> tuple[IntArray, IntArray, IntArray]:
+        others = self.counts.copy()
+        np.put_along_axis(others, self.candidate[:, None], 0, axis=1)
+        return self.hits, np.maximum(others.max(axis=1), self.n - self.counts.sum(axis=1)), self.n
 
     def summary(self) -> dict[str, NDArray[Any]]:
         plan = self.plan

@@ -34,6 +34,7 @@ class VoteTally(Tally):
 
     per_row: ClassVar = ("counts", "n", "candidate")
     additive: ClassVar = ("counts", "n")
+    squared: ClassVar = ()
 
     counts: IntArray
     n: IntArray
@@ -91,6 +92,9 @@ class VoteTally(Tally):
         np.put_along_axis(others, self._candidate()[:, None], 0, axis=1)
         strongest: IntArray = np.maximum(others.max(axis=1), self.n - self.counts.sum(axis=1))
         return strongest
+
+    def class_and_rival(self) -> tuple[IntArray, IntArray, IntArray]:
+        return self.hits, self.rivals, self.n
 
     def _candidate(self) -> IntArray:
         if self.candidate is None:

@@ -27,7 +27,8 @@ from ...tallies import (
     Tally,
 )
 from ...tallies._rivals import most_rivals
-from .._base import AGAINST, BaseCertifier, Pilot
+from .._base import AGAINST, BaseCertifier, Pilot, Screen
+from .._first_order import FirstOrderCertifier
 from ._plan import gradient_across_upper, plan_from_pilot
 from ._rival_direction import turned_directions
 from ._rival_plan import MOST_MEASURED, Levels, plan_against_rivals, rank_rivals
@@ -179,6 +180,11 @@ class DirectionalCertifier(BaseCertifier):
             Pilot(rest // 3, self._along, self._turn, needed=_is_measured_against_rivals),
             Pilot(rest - rest // 3, self._along, self._plan_along, needed=_is_measured_against_rivals),
         )
+
+    def screen(self) -> Screen:
+        """The votes alone, up to as many as the pilot would take."""
+        against = "half" if self.rivals is None else self.against
+        return Screen(FirstOrderCertifier(max(int(self.pilot_fraction * self.n_samples), 2), against=against))
 
     def _compares_rivals(self, n_classes: int) -> bool:
         """Whether several rivals are compared; a single one is all that the class leaves."""

@@ -1,0 +1,276 @@
+"""Sampling until a question is answered: looks at growing evidence, and when to stop.
+
+Looks and their levels are fixed in advance. Whether a row goes on is decided from its own tally and the question, so it
+does not depend on other rows, nor on who sampled what when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._noise import LOOKS, SCREEN, block_size
+from .._validation import BoolArray, FloatArray, IndexArray
+from ..certifiers import BaseCertifier, Inference
+from ..certifiers._looks import Looks, plan_looks
+from ..certifiers._prospect import scaled_prospect, votes_prospect
+from ..tallies import Tally
+from ._question import Question
+from ._stages import Counted, Decided, Evidence, Part, Request, Setting, Stage, Stages, pilot_stages, selection_stage
+
+CERTIFIED, HOPELESS, OUT_OF_SAMPLES = "certified", "hopeless", "out of samples"
+"""Why the sampling of an input ended: all asked radii are certified; none of those that are not is within reach; there
+are no more samples."""
+
+
+def look_stages(
+    certifier: BaseCertifier, question: Question, gradients: bool, n_rows: int, n_features: int, n_classes: int
+) -> Stages:
+    """Yield the requests that answer a question about radii, and return the evidence.
+
+    Parameters
+    ----------
+    certifier : BaseCertifier
+    question : Question
+        With thresholds.
+    gradients : bool
+        Whether the base can be asked for input gradients.
+    n_rows, n_features, n_classes : int
+    """
+    assert question.thresholds is not None
+    thresholds = question.thresholds
+    chosen = yield from selection_stage(certifier, question, n_rows, n_classes)
+    stopped, samples = dict(chosen.stopped), dict.fromkeys(chosen.candidate, certifier.n_selection)
+    parts: list[Part] = []
+    rows = [row for row in chosen.candidate if row not in stopped]
+    setting = Setting(chosen.candidate, n_features, n_classes)
+    if rows:
+        votes = _of_rows(chosen.votes, list(chosen.candidate), rows)
+        votes.candidate = np.array([chosen.candidate[row] for row in rows])
+        prospect = certifier.reach * votes_prospect(votes, certifier.against)
+        hopeless = [row for row, best in zip(rows, prospect, strict=True) if best < thresholds[row].min()]
+        stopped |= dict.fromkeys(hopeless, HOPELESS)
+        rows = [row for row in rows if row not in stopped]
+        if hopeless:
+            yield Decided(hopeless)
+
+    def keep(taken: _Taken) -> None:
+        stopped.update(taken.stopped)
+        parts.extend(taken.parts)
+        for row, used in taken.samples.items():
+            samples[row] += used
+
+    alpha = float(certifier.alpha)
+    screen = certifier.screen()
+    if screen is not None and rows:
+        alpha, of_screen = (1.0 - screen.part) * alpha, screen.part * alpha
+        sides = setting.sides(screen.certifier)
+        looks = plan_looks(screen.certifier.n_samples // sides, sides, block_size(n_features), of_screen, equal=True)
+        taken = yield from _take_looks(
+            _Ladder(
+                number=SCREEN,
+                certifier=screen.certifier,
+                looks=dict.fromkeys(rows, looks),
+                last=dict.fromkeys(rows, looks.n_early),
+                new_tally=setting.with_plans(screen.certifier.new_tally, {}),
+                thresholds=thresholds,
+                reach=certifier.reach,
+            )
+        )
+        keep(taken)
+        rows = taken.undecided
+    sides = setting.sides(certifier)
+
+    def looks_at(n_samples: int) -> Looks:
+        return plan_looks(n_samples // sides, sides, block_size(n_features), alpha)
+
+    # Plans are made for the level of the full look, whatever is asked: the question may change, evidence stays.
+    full = looks_at(certifier.n_samples)
+    planned = yield from pilot_stages(certifier.at_level(full.level(full.n_early)), gradients, rows, setting)
+    ladders = {row: looks_at(planned.left[row]) for row in planned.plans}
+    for row in ladders:
+        samples[row] += planned.samples[row]
+    most = max(question.max_samples or 0, certifier.n_samples)
+    taken = yield from _take_looks(
+        _Ladder(
+            number=LOOKS,
+            certifier=certifier,
+            looks=ladders,
+            last={row: looks.last((most - planned.samples[row]) // sides) for row, looks in ladders.items()},
+            new_tally=setting.with_plans(certifier.new_tally, planned.plans),
+            thresholds=thresholds,
+            before=planned.samples,
+            max_samples=question.max_samples,
+        )
+    )
+    keep(taken)
+    return Evidence.collect(chosen.candidate, samples, stopped, parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ladder:
+    """Looks to be taken, one after the other.
+
+    Attributes
+    ----------
+    number : int
+        Which noise is drawn.
+    certifier : BaseCertifier
+        Its level is that of each look.
+    looks : mapping of int to Looks
+        Rows, and their looks.
+    last : mapping of int to int
+        Number of the last look of each row.
+    new_tally : callable
+        Makes the empty tally of a row.
+    thresholds : ndarray of shape (n_rows, n_radii)
+        What is asked, for all rows.
+    reach : float or None
+        For a screen: how many times its own prospect the certifier after it may reach. Rows that are not decided at the
+        last look are left to that one.
+    before : mapping of int to int
+        Samples that pilots have used.
+    max_samples : int or None
+        As the user gave it.
+    """
+
+    number: int
+    certifier: BaseCertifier
+    looks: Mapping[int, Looks]
+    last: Mapping[int, int]
+    new_tally: Callable[[int], Tally]
+    thresholds: FloatArray
+    reach: float | None = None
+    before: Mapping[int, int] = field(default_factory=dict)
+    max_samples: int | None = None
+
+    @property
+    def sides(self) -> int:
+        return Setting.sides(self.certifier)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What looks led to: parts of the evidence, why rows stopped, samples used, and rows that are not decided."""
+
+    parts: list[Part] = field(default_factory=list)
+    stopped: dict[int, str] = field(default_factory=dict)
+    samples: dict[int, int] = field(default_factory=dict)
+    undecided: list[int] = field(default_factory=list)
+
+
+def _take_looks(ladder: _Ladder) -> Generator[Request, Any, _Taken]:
+    """Yield the requests of looks until every row is decided or has come to its last look."""
+    taken = _Taken()
+    if not ladder.looks:
+        return taken
+    counted = yield Counted(ladder.number, list(ladder.looks))
+    # Evidence that goes further than a look cannot be taken apart again, so a row begins with the look that has all.
+    at = {row: looks.at_least(counted.get(row, 0) * looks.block) for row, looks in ladder.looks.items()}
+    last = dict(ladder.last) if ladder.max_samples is not None else {row: max(ladder.last[row], at[row]) for row in at}
+    _check_enough(ladder, at)
+    asked: dict[int, int] = {}
+    active = list(ladder.looks)
+    while active:
+        draws = {row: ladder.looks[row].draws(at[row]) for row in active}
+        rows, tally = yield Stage(
+            number=ladder.number,
+            draws=draws,
+            sides=ladder.sides,
+            new_tally=ladder.new_tally,
+            blocks={row: ladder.looks[row].block for row in active},
+            before={row: asked[row] for row in active if row in asked},
+        )
+        if tally is None:
+            break
+        asked.update(draws)
+        active = []
+        for group in _groups(rows, lambda row: (ladder.looks[row], at[row], last[row])):
+            numbers = [rows[i] for i in group]
+            looks, look, final = ladder.looks[numbers[0]], at[numbers[0]], last[numbers[0]]
+            part, why = _look(ladder, looks, look, final, numbers, tally[group])
+            ended = np.flatnonzero(why != "")
+            if len(ended):
+                taken.parts.append(_take_rows(part, ended))
+                taken.stopped.update((numbers[i], str(why[i])) for i in ended)
+            taken.samples.update((row, ladder.sides * draws[row]) for row in numbers)
+            going_on = [numbers[i] for i in np.flatnonzero(why == "")]
+            (active if look < final else taken.undecided).extend(going_on)
+        for row in active:
+            at[row] += 1
+        yield Decided([row for row in rows if row in taken.stopped])
+    taken.undecided.sort()
+    return taken
+
+
+def _groups(rows: Sequence[int], key: Callable[[int], Any]) -> Iterator[list[int]]:
+    """Yield the places of rows with the same key."""
+    places: dict[Any, list[int]] = {}
+    for place, row in enumerate(rows):
+        places.setdefault(key(row), []).append(place)
+    yield from places.values()
+
+
+def _take_rows(part: Part, places: IndexArray) -> Part:
+    assert part.inference is not None
+    limits = {name: limit[places] for name, limit in part.inference.limits.items()}
+    inference = Inference(part.inference.radius[places], limits)
+    return Part([part.rows[i] for i in places], part.certifier, part.tally[places], inference)
+
+
+def _look(
+    ladder: _Ladder, looks: Looks, look: int, final: int, rows: Sequence[int], tally: Tally
+) -> tuple[Part, NDArray[np.str_]]:
+    """Return what a look infers about rows, and why the sampling of each ends, empty where it does not."""
+    certifier = ladder.certifier.at_level(looks.level(look))
+    inference = certifier.certify_tally(tally)
+    thresholds = ladder.thresholds[rows]
+    open_ones = np.where(thresholds > inference.radius[:, None], thresholds, np.inf)
+    certified = np.all(inference.radius[:, None] >= thresholds, axis=1)
+    why = np.where(certified, CERTIFIED, "").astype("U16")
+    undecided = np.flatnonzero(~certified)
+    if look == final and ladder.reach is None:
+        why[undecided] = OUT_OF_SAMPLES
+    elif len(undecided):
+        within_reach = _within_reach(ladder, looks, look, final, tally[undecided], open_ones[undecided].min(axis=1))
+        why[undecided[~within_reach]] = HOPELESS
+    return Part(rows, certifier, tally, inference), why
+
+
+def _within_reach(
+    ladder: _Ladder, looks: Looks, look: int, final: int, tally: Tally, threshold: FloatArray
+) -> BoolArray:
+    """Return whether the next radius of each row may be certified by its last look."""
+    within: BoolArray = (ladder.reach or 1.0) * votes_prospect(tally, ladder.certifier.against) >= threshold
+    if ladder.reach is None:
+        # What the certificate itself promises takes time, so it is asked where the votes promise too little.
+        rest = np.flatnonzero(~within)
+        if len(rest):
+            factor = looks.draws(final) // looks.draws(look)
+            prospect = scaled_prospect(ladder.certifier, tally[rest], factor, looks.level(final))
+            within[rest] = prospect >= threshold[rest]
+    return within
+
+
+def _check_enough(ladder: _Ladder, at: Mapping[int, int]) -> None:
+    """Refuse a limit below what was counted already."""
+    if ladder.max_samples is None:
+        return
+    most = 0
+    for row, look in at.items():
+        if look > ladder.last[row]:
+            most = max(most, ladder.before.get(row, 0) + ladder.sides * ladder.looks[row].draws(look))
+    if most:
+        raise ValueError(
+            f"max_samples must be at least {most}, the look up to which samples of an input have been counted in the "
+            f"journal, got {ladder.max_samples}. What was counted can be continued, not taken back."
+        )
+
+
+def _of_rows(tally: Any, rows: Sequence[int], wanted: Sequence[int]) -> Any:
+    place = {row: i for i, row in enumerate(rows)}
+    return tally[[place[row] for row in wanted]]
