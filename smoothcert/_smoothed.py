@@ -50,6 +50,8 @@ _ACCEPTED: dict[str, Any] = {"dtype": [np.float64, np.float32], "allow_nd": True
 _SHORTER = {
     "certify": "To shorten it, ask for the radius that matters, certify(X, radius=...), lower n_samples of the "
     "certifier, certify fewer rows, or use more processes, n_jobs=-1.",
+    "ask": "To shorten it, ask for fewer radii, lower n_samples of the certifier, certify fewer rows, or use more "
+    "processes, n_jobs=-1.",
     "predict": "To shorten it, lower n_votes, predict fewer rows, or use more processes, n_jobs=-1.",
 }
 """How a run can be made shorter."""
@@ -99,9 +101,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         does not know: publish the seed after the fact, or use None, where inputs may be chosen by someone who could
         search with it.
     verbose : int, default=0
-        1 shows progress in samples, with the time left. Samples that a journal already has count as done, and not in
-        the rate. 0 shows nothing; a call that is expected to take more than a minute then warns once, with a
-        `LongRunWarning`.
+        1 shows progress in samples, with the time left; if radii are asked for, in inputs that are decided, with a
+        rough estimate of the time left. Samples that a journal already has count as done, and not in the rate. 0 shows
+        nothing; a call that is expected to take more than a minute then warns once, with a `LongRunWarning`.
 
     Attributes
     ----------
@@ -398,11 +400,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
             evidence_store = Journal(journal, description)
         stages = stages_for(certifier, question, gradients, len(X), X[0].size, len(self.classes_))
-        total = len(X) * (certifier.n_selection + certifier.n_samples)
+        most = certifier.n_selection + max(certifier.n_samples, max_samples or 0)
         with (
             evidence_store as store,
             voter.evaluation_mode(),
-            self._show_progress("certify", total) as progress,
+            self._show_progress("certify", len(X), most, by_looks=asked is not None) as progress,
             broadcast(Sampler(voter, sigma, store.seed, self.batch_size), self.n_jobs) as sampler,
         ):
             executor = Executor(self.n_jobs, progress.advance)
@@ -450,7 +452,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X, voter = model.prepare(given), model.voter(self.classes_)
         sampler = Sampler(voter, float(self.sigma), seed_from(self.random_state), self.batch_size)
         with (
-            self._show_progress("predict", len(X) * self.n_votes) as progress,
+            self._show_progress("predict", len(X), self.n_votes) as progress,
             voter.evaluation_mode(),
             broadcast(sampler, self.n_jobs) as sent,
         ):
@@ -458,9 +460,18 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             run = Run(sampler=sent, executor=executor, progress=progress, X=X, keys=self._keys(X))
             return count_votes(run, self.n_votes, len(self.classes_))
 
-    def _show_progress(self, name: str, total: int) -> AbstractContextManager[Progress]:
-        workers = Executor(self.n_jobs).workers
-        return show_progress(self.verbose, total, name, workers=workers, advice=_SHORTER[name])
+    def _show_progress(
+        self, name: str, n_rows: int, samples_per_row: int, by_looks: bool = False
+    ) -> AbstractContextManager[Progress]:
+        return show_progress(
+            self.verbose,
+            name=name,
+            n_rows=n_rows,
+            samples_per_row=samples_per_row,
+            by_looks=by_looks,
+            workers=Executor(self.n_jobs).workers,
+            advice=_SHORTER["ask" if by_looks else name],
+        )
 
     def _keys(self, X: FloatArray) -> list[int]:
         return [hash_row(row) for row in X]

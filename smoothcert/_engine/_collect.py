@@ -79,7 +79,7 @@ def collect_evidence(run: Run, stages: Stages, classes: NDArray[Any], store: Evi
     def count(counted: Counted) -> dict[int, int]:
         return {row: last_block(store.spans(counted.number, row)) for row in counted.rows}
 
-    return run_stages(stages, collect, count, partial(_make_plans, run.executor))
+    return run_stages(stages, collect, count, partial(_make_plans, run.executor), run.progress.decide)
 
 
 def collect_stage(run: Run, stage: Stage, store: EvidenceStore) -> tuple[Sequence[int], Tally]:
@@ -103,7 +103,7 @@ def _sample_missing(run: Run, stage: Stage, store: EvidenceStore) -> None:
         return count_draws([span], sizes[row], stage.draws[row])
 
     left = sum(count(row, span) for row, spans in missing.items() for span in spans)
-    run.progress.resume(max(stage.n_samples - stage.sides * left, 0))
+    run.progress.begin(stage, stage.sides * left)
     if left == 0:
         return
     # The first task fills one call of the model. It is run here and timed, to divide the rest into tasks of a sensible

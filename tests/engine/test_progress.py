@@ -10,8 +10,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 
 from smoothcert import FirstOrderCertifier, LongRunWarning, SmoothedClassifier
-from smoothcert._engine import _collect, _progress, show_progress
-from smoothcert._engine._progress import Progress, describe_seconds
+from smoothcert._engine import Stage, _collect, _progress, show_progress
+from smoothcert._engine._progress import Progress, _expect_more, describe_seconds
 from smoothcert.metrics import make_certified_scorer
 
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -49,20 +49,102 @@ def long_runs(call, *arguments):
     return caught
 
 
+def timed(bar):
+    """Return a list with the time that a bar takes for now, in seconds since it began."""
+    now = [0.0]
+    bar._time, bar.start_t, bar.last_print_t, bar.mininterval = lambda: now[0], 0.0, 0.0, 0.0
+    return now
+
+
+def stage_of(draws, blocks=None, before=None):
+    return Stage(number=0, draws=draws, new_tally=lambda row: None, blocks=blocks or {}, before=before or {})
+
+
 def test_samples_of_a_journal_do_not_count_in_the_rate():
     pytest.importorskip("tqdm")
-    with show_progress(1, 1000, "certify") as progress:
-        bar, now = progress.bar, [0.0]
-        bar._time, bar.start_t, bar.last_print_t, bar.mininterval = lambda: now[0], 0.0, 0.0, 0.0
-        progress.resume(500)
+    with show_progress(1, n_rows=1, samples_per_row=1000) as progress:
+        now = timed(progress.bar)
+        progress.begin(stage_of({0: 520}), missing=20)
         for second in range(1, 5):
             if second == 3:
-                progress.resume(400)  # another stage of the run finds more in the journal
+                progress.begin(stage_of({0: 480}), missing=80)  # another stage finds more in the journal
             now[0] = float(second)
             progress.advance(10)
-        shown = str(bar)
+        shown = str(progress.bar)
     assert "94%" in shown
     assert "940/1.00k [00:04<00:06, 10.0 samples/s]" in shown
+
+
+def test_inputs_that_are_given_up_are_not_waited_for():
+    pytest.importorskip("tqdm")
+    with show_progress(1, n_rows=4, samples_per_row=1100) as progress:
+        now = timed(progress.bar)
+        progress.begin(stage_of(dict.fromkeys(range(4), 100)), missing=400)
+        now[0] = 4.0
+        progress.advance(400)
+        progress.decide([1, 3])
+        shown = str(progress.bar)
+    assert re.search(r"400/2.40k \[00:04<00:(19|20), 100 samples/s\]", shown)
+
+
+def test_bar_of_inputs_shows_those_decided_and_the_time_left():
+    pytest.importorskip("tqdm")
+    with show_progress(1, n_rows=10, samples_per_row=8000, by_looks=True) as progress:
+        now, rows = timed(progress.bar), range(10)
+        assert "0/10 inputs decided [00:00<?, 0.00 samples]" in str(progress.bar)
+        progress.begin(stage_of(dict.fromkeys(rows, 100)), missing=1000)
+        now[0] = 1.0
+        progress.advance(1000)
+        progress.begin(stage_of(dict.fromkeys(rows, 1000), blocks=dict.fromkeys(rows, 1000)), missing=10_000)
+        # All of this look, and half of it again at each of the three looks to come.
+        assert "0/10 inputs decided [00:01<00:25, 1.00k samples]" in str(progress.bar)
+        now[0] = 11.0
+        progress.advance(10_000)
+        progress.decide(rows[:8])
+        assert "8/10 inputs decided [00:11" in str(progress.bar)
+        before = {8: 1000, 9: 1000}
+        progress.begin(stage_of({8: 2000, 9: 2000}, blocks={8: 1000, 9: 1000}, before=before), missing=2000)
+        assert "8/10 inputs decided [00:11<00:06, 11.0k samples]" in str(progress.bar)
+        now[0] = 13.0
+        progress.advance(2000)
+        progress.decide(rows[8:])
+        shown = str(progress.bar)
+    assert "certify: 100%" in shown
+    assert "10/10 inputs decided [00:13<00:00, 13.0k samples]" in shown
+
+
+def test_time_to_read_a_journal_is_not_the_time_to_sample():
+    pytest.importorskip("tqdm")
+    with show_progress(1, n_rows=1, samples_per_row=8000, by_looks=True) as progress:
+        now = timed(progress.bar)
+        now[0] = 50.0
+        progress.begin(stage_of({0: 4000}, blocks={0: 1000}), missing=1000)
+        assert "0/1 inputs decided [00:50<?, 3.00k samples]" in str(progress.bar)
+        now[0] = 51.0
+        progress.advance(1000)
+        assert "[00:51<00:02, 4.00k samples]" in str(progress.bar)  # the last look, if it comes to that
+
+
+def test_asking_for_a_radius_shows_inputs(tmp_path, capsys):
+    pytest.importorskip("tqdm")
+    ask = {"radius": [0.2, 0.6], "journal": tmp_path / "run.sqlite"}
+    smoothed = model(verbose=1)
+    first = smoothed.certify(X, Y, **ask)
+    shown = capsys.readouterr().err.split("\r")
+    assert re.search(r"certify: +0%.* 0/40 inputs decided \[00:00<\?, 0.00 samples\]", shown[1])
+    samples = f"{int(first.samples_used.sum()) / 1000:.1f}k samples"
+    assert re.search(rf"100%.* 40/40 inputs decided \[\d+:\d+<00:00, {samples}\]", shown[-1])
+    again = smoothed.certify(X, Y, **ask)
+    np.testing.assert_array_equal(first.radius, again.radius)
+    assert f"40/40 inputs decided [00:00<00:00, {samples}]" in capsys.readouterr().err.split("\r")[-1]
+
+
+def test_expected_samples_of_looks():
+    # 500 at first, and half as many at each of the looks at 1000, 2000, ... 64,000 on average.
+    assert _expect_more(0, 64_000) == 500 + 7 * 250
+    assert _expect_more(32_000, 64_000) == 16_000
+    assert _expect_more(64_000, 64_000) == 0
+    assert _expect_more(0, 300) == 300
 
 
 def test_resumed_run_shows_what_was_done_before(tmp_path, capsys):
@@ -88,8 +170,9 @@ def test_progress_counts_everything_once(tmp_path, monkeypatch):
     for _ in range(2):
         smoothed.certify(X[:3], journal=tmp_path / "run.sqlite")
     smoothed.predict(X[:3])
-    assert [each.total for each in made] == [3300, 3300, 3000]
     assert [each.done for each in made] == [3300, 3300, 3000]
+    assert [each.drawn for each in made] == [3300, 0, 3000]
+    assert [each.samples_left for each in made] == [0, 0, 0]
 
 
 @pytest.mark.usefixtures("always_long")
@@ -125,9 +208,18 @@ def test_estimate_comes_from_the_timed_tasks(monkeypatch):
     assert f"about {left * 0.001 / 60:.2g} minutes" in str(warning.message)
 
 
+def test_asking_for_a_radius_is_expected_to_take_less(monkeypatch):
+    for radius, words in ((None, "about 17 minutes. To shorten it, ask for the radius"), (0.3, "about 78 seconds")):
+        monkeypatch.setattr(_collect, "time", Clock(2.0, 0.5))
+        smoothed = model(25_000)
+        [warning] = long_runs(lambda: smoothed.certify(X, radius=radius))  # noqa: B023
+        assert words in str(warning.message)
+    assert "ask for fewer radii" in str(warning.message)
+
+
 @pytest.mark.parametrize(("n_jobs", "told"), [(1, True), (4, False)])
 def test_workers_share_the_time(n_jobs, told):
-    progress = Progress(200_000, n_jobs, silent=False)
+    progress = Progress(n_rows=2, samples_per_row=100_000, workers=n_jobs, silent=False)
     assert progress.seconds_left(0.001) == pytest.approx(200 / n_jobs)
     assert progress.is_long(0.001) == told
 
@@ -151,7 +243,7 @@ def test_bar_takes_the_place_of_the_warning(capsys):
 
 
 def is_silent():
-    with show_progress(0, 1, "certify") as progress:
+    with show_progress(0, n_rows=1, samples_per_row=1) as progress:
         return progress.silent
 
 
