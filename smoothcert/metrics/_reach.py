@@ -28,7 +28,8 @@ def unanimous_radius(n_samples: int, alpha: float) -> float:
 def samples_to_reach(radius: float, alpha: float) -> float:
     """Return how many votes must agree to prove a radius in units of sigma; the inverse of `unanimous_radius`."""
     # If all of n votes agree, the share is known to be at least alpha ** (1 / n).
-    return float(np.log(alpha) / log_ndtr(radius))
+    with np.errstate(divide="ignore"):
+        return float(np.log(alpha) / log_ndtr(radius))
 
 
 def warn_if_unreachable(estimator: Any, X: Any, radii: list[float]) -> None:
@@ -57,16 +58,16 @@ def warn_if_unreachable(estimator: Any, X: Any, radii: list[float]) -> None:
     radius = min(out_of_reach)
     factor = _MARGIN * radius / reached
     needed = samples_to_reach(factor * most, certifier.alpha)
-    more = f", n_samples of at least {_round_up(needed):,}" if needed < _MOST_SAMPLES else ""
+    more = f", n_samples of at least {int(_round_up(needed, 2)):,}" if needed < _MOST_SAMPLES else ""
     warn_user(
         f"No input can be certified at radius {radius:g}: with sigma={smoothed.sigma:g}, "
         f"n_samples={certifier.n_samples:,} and alpha={certifier.alpha:g} radii reach about {reached:.3g}, even if all "
-        f"votes agree. Use sigma of at least {factor * smoothed.sigma:.2g}{more}, or a smaller radius.",
+        f"votes agree. Use sigma of at least {_round_up(factor * smoothed.sigma, 3):g}{more}, or a smaller radius.",
         UnreachableRadiusWarning,
     )
 
 
-def _round_up(number: float) -> int:
-    """Return a number with two significant digits that is not below."""
-    unit = 10 ** max(int(np.floor(np.log10(number))) - 1, 0)
-    return int(-(-number // unit) * unit)
+def _round_up(number: float, digits: int) -> float:
+    """Return a number with few significant digits that is not below."""
+    unit = 10.0 ** (np.floor(np.log10(number)) - digits + 1)
+    return float(np.ceil(number / unit) * unit)
