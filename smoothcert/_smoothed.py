@@ -370,7 +370,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return radius if convert is None else convert(radius)
 
         thresholds = None if asked is None else find_thresholds(asked, issued, len(X))
-        question = Question(asked=asked, thresholds=thresholds, labels=labels, max_samples=max_samples)
+        ranks = np.empty(len(X), dtype=np.int64)
+        ranks[sorted(range(len(X)), key=keys.__getitem__)] = np.arange(len(X))
+        question = Question(asked=asked, thresholds=thresholds, labels=labels, max_samples=max_samples, ranks=ranks)
         provenance = {
             "sigma": sigma,
             "alpha": float(certifier.alpha),

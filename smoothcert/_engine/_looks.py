@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._noise import LOOKS, SCREEN, block_size
-from .._validation import BoolArray, FloatArray, IndexArray
-from ..certifiers import BaseCertifier, Inference
+from .._validation import BoolArray, FloatArray
+from ..certifiers import BaseCertifier
 from ..certifiers._looks import Looks, plan_looks
 from ..certifiers._prospect import scaled_prospect, votes_prospect
 from ..tallies import Tally
@@ -108,7 +108,27 @@ def look_stages(
         )
     )
     keep(taken)
+    parts = _certify_together(parts, np.arange(n_rows) if question.ranks is None else question.ranks)
+    for part in parts:
+        assert part.inference is not None
+        reached = np.all(part.inference.radius[:, None] >= thresholds[part.rows], axis=1)
+        stopped.update((row, CERTIFIED) for row, all_of_them in zip(part.rows, reached, strict=True) if all_of_them)
     return Evidence.collect(chosen.candidate, samples, stopped, parts)
+
+
+def _certify_together(parts: Sequence[Part], ranks: NDArray[np.int64]) -> list[Part]:
+    """Return parts with all rows of the same level, in the order of their ranks, and what is inferred about them.
+
+    Which rows came to a look at the same time depends on what was in a journal; which rows stopped there does not.
+    """
+    joined = []
+    for same in _groups(range(len(parts)), lambda i: (type(parts[i].certifier), parts[i].certifier.alpha)):
+        rows = [row for i in same for row in parts[i].rows]
+        order = np.argsort(ranks[rows])
+        tallies = [parts[i].tally for i in same]
+        certifier, tally = parts[same[0]].certifier, type(tallies[0]).concatenate(tallies)[order]
+        joined.append(Part([rows[i] for i in order], certifier, tally, certifier.certify_tally(tally)))
+    return joined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,10 +212,11 @@ def _take_looks(ladder: _Ladder) -> Generator[Request, Any, _Taken]:
         for group in _groups(rows, lambda row: (ladder.looks[row], at[row], last[row])):
             numbers = [rows[i] for i in group]
             looks, look, final = ladder.looks[numbers[0]], at[numbers[0]], last[numbers[0]]
-            part, why = _look(ladder, looks, look, final, numbers, tally[group])
+            certifier = ladder.certifier.at_level(looks.level(look))
+            why = _look(ladder, certifier, looks, look, final, numbers, tally[group])
             ended = np.flatnonzero(why != "")
             if len(ended):
-                taken.parts.append(_take_rows(part, ended))
+                taken.parts.append(Part([numbers[i] for i in ended], certifier, tally[[group[i] for i in ended]]))
                 taken.stopped.update((numbers[i], str(why[i])) for i in ended)
             taken.samples.update((row, ladder.sides * draws[row]) for row in numbers)
             going_on = [numbers[i] for i in np.flatnonzero(why == "")]
@@ -215,30 +236,35 @@ def _groups(rows: Sequence[int], key: Callable[[int], Any]) -> Iterator[list[int
     yield from places.values()
 
 
-def _take_rows(part: Part, places: IndexArray) -> Part:
-    assert part.inference is not None
-    limits = {name: limit[places] for name, limit in part.inference.limits.items()}
-    inference = Inference(part.inference.radius[places], limits)
-    return Part([part.rows[i] for i in places], part.certifier, part.tally[places], inference)
+_CLEARLY = 1.0 + 1e-12
+"""By how much a radius must exceed what is asked to stop before the last look: more than roundings that depend on which
+rows are computed together."""
 
 
 def _look(
-    ladder: _Ladder, looks: Looks, look: int, final: int, rows: Sequence[int], tally: Tally
-) -> tuple[Part, NDArray[np.str_]]:
-    """Return what a look infers about rows, and why the sampling of each ends, empty where it does not."""
-    certifier = ladder.certifier.at_level(looks.level(look))
-    inference = certifier.certify_tally(tally)
-    thresholds = ladder.thresholds[rows]
-    open_ones = np.where(thresholds > inference.radius[:, None], thresholds, np.inf)
-    certified = np.all(inference.radius[:, None] >= thresholds, axis=1)
-    why = np.where(certified, CERTIFIED, "").astype("U16")
-    undecided = np.flatnonzero(~certified)
+    ladder: _Ladder,
+    certifier: BaseCertifier,
+    looks: Looks,
+    look: int,
+    final: int,
+    rows: Sequence[int],
+    tally: Tally,
+) -> NDArray[np.str_]:
+    """Return why the sampling of each row ends at a look, empty where it does not."""
+    why = np.full(len(rows), "", dtype="U16")
     if look == final and ladder.reach is None:
-        why[undecided] = OUT_OF_SAMPLES
-    elif len(undecided):
-        within_reach = _within_reach(ladder, looks, look, final, tally[undecided], open_ones[undecided].min(axis=1))
+        why[:] = OUT_OF_SAMPLES  # or certified, which is seen at the end
+        return why
+    radius, thresholds = certifier.certify_tally(tally).radius[:, None], ladder.thresholds[rows]
+    certified = radius >= _CLEARLY * thresholds
+    all_certified = np.all(certified, axis=1)
+    why[all_certified] = CERTIFIED
+    undecided = np.flatnonzero(~all_certified)
+    if len(undecided):
+        next_one = np.where(certified, np.inf, thresholds).min(axis=1)
+        within_reach = _within_reach(ladder, looks, look, final, tally[undecided], next_one[undecided])
         why[undecided[~within_reach]] = HOPELESS
-    return Part(rows, certifier, tally, inference), why
+    return why
 
 
 def _within_reach(

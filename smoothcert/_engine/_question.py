@@ -26,12 +26,16 @@ class Question:
         Class index of the true label of each row. Rows with another candidate need not be certified.
     max_samples : int or None
         Samples of an input at most, if more than the certifier's `n_samples`.
+    ranks : ndarray of int, shape (n_rows,), or None
+        Order in which rows are certified. Certifiers compute many rows at once, and some then round the last digit
+        differently in another order; an order by content keeps that of the rows out of the result.
     """
 
     asked: tuple[float, ...] | None = None
     thresholds: FloatArray | None = None
     labels: IntArray | None = None
     max_samples: int | None = None
+    ranks: IntArray | None = None
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -47,17 +51,19 @@ class Question:
             "thresholds": None if self.thresholds is None else self.thresholds.tolist(),
             "labels": None if self.labels is None else self.labels.tolist(),
             "max_samples": self.max_samples,
+            "ranks": None if self.ranks is None else self.ranks.tolist(),
         }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Question:
         """Return what `to_plain` made lists and numbers of."""
-        asked, thresholds, labels = plain["asked"], plain["thresholds"], plain["labels"]
+        asked, thresholds, labels, ranks = (plain[name] for name in ("asked", "thresholds", "labels", "ranks"))
         return cls(
             asked=None if asked is None else tuple(asked),
             thresholds=None if thresholds is None else np.array(thresholds, dtype=np.float64),
             labels=None if labels is None else np.array(labels, dtype=np.int64),
             max_samples=plain["max_samples"],
+            ranks=None if ranks is None else np.array(ranks, dtype=np.int64),
         )
 
 

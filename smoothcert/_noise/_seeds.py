@@ -19,13 +19,17 @@ from numpy.typing import NDArray
 VOTE, SELECTION, PILOT, ESTIMATION = range(4)
 """Stages; each has its own noise. The numbers enter the seeds: seeds draw other noise if they change."""
 
-SCREEN, LOOKS = 2**16, 2**16 + 1
-"""Stages of runs that look at their evidence on the way, far above the numbers of pilots. Their blocks are smaller."""
+SCREEN, LOOKS = 14, 15
+"""Stages of runs that look at their evidence on the way, whose blocks are smaller. They are above those of pilots;
+nets have room for 16 stages."""
 
 
 def pilot_stage(number: int) -> int:
     """Stage of a certifier's pilots, the first of which is `PILOT`."""
-    return PILOT if number == 0 else ESTIMATION + number
+    stage = PILOT if number == 0 else ESTIMATION + number
+    if stage >= SCREEN:
+        raise ValueError(f"A certifier must have at most {SCREEN - ESTIMATION} pilots, got more. Join some of them.")
+    return stage
 
 
 _BLOCK_NUMBERS = 2**20
