@@ -8,6 +8,7 @@ from ._journal import read_journal
 from ._pipelines import certify
 from ._smoothed import SmoothedClassifier
 from ._version import __version__
+from ._warnings import LongRunWarning, UnaskedRadiusWarning, UnreachableRadiusWarning
 from .certifiers import (
     DipoleCertifier,
     DirectionalCertifier,
@@ -22,9 +23,12 @@ for _public in (
     DipoleCertifier,
     DirectionalCertifier,
     FirstOrderCertifier,
+    LongRunWarning,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
     SmoothedClassifier,
+    UnaskedRadiusWarning,
+    UnreachableRadiusWarning,
 ):
     _public.__module__ = __name__
 del _public
@@ -34,9 +38,12 @@ __all__ = [
     "DipoleCertifier",
     "DirectionalCertifier",
     "FirstOrderCertifier",
+    "LongRunWarning",
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
     "SmoothedClassifier",
+    "UnaskedRadiusWarning",
+    "UnreachableRadiusWarning",
     "__version__",
     "bounds",
     "certify",

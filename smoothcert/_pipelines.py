@@ -103,6 +103,16 @@ def certify_to_choose(
     return _certify(estimator, X, "input", with_other_noise)
 
 
+def convert_radius(estimator: Any, X: Any, radius: float) -> FloatArray:
+    """Return what `certify` would report for each row where the classifier inside has a given radius."""
+
+    def same_everywhere(smoothed: SmoothedClassifier, X: Any, *args: Any, **kwargs: Any) -> Certificates:
+        n = np.shape(X)[0]
+        return Certificates(np.zeros(n), np.full(n, radius), np.zeros(n, dtype=bool))
+
+    return _certify(estimator, X, "input", same_everywhere).radius
+
+
 def find_smoothed(estimator: Any) -> SmoothedClassifier:
     """Return the `SmoothedClassifier` inside what scikit-learn wraps around it."""
     inner = _unwrap(estimator)

@@ -21,13 +21,14 @@ from ._asked import as_class_indices, check_asked_radii, check_max_samples
 from ._certificates import Certificates, build_certificates, effective_sigma, issue_radius
 from ._engine import (
     EvidenceStore,
+    Progress,
     Question,
     Run,
     Sampler,
     collect_evidence,
     count_votes,
     find_thresholds,
-    progress_bar,
+    show_progress,
     stages_for,
 )
 from ._exact import check_closed_form, exact_certificates, exact_probabilities, exact_scores
@@ -45,6 +46,15 @@ from .tallies import IntArray
 from .training import BaseRecipe
 
 _ACCEPTED: dict[str, Any] = {"dtype": [np.float64, np.float32], "allow_nd": True}
+
+_SHORTER = {
+    "certify": "To shorten it, ask for the radius that matters, certify(X, radius=...), lower n_samples of the "
+    "certifier, certify fewer rows, or use more processes, n_jobs=-1.",
+    "ask": "To shorten it, ask for fewer radii, lower n_samples of the certifier, certify fewer rows, or use more "
+    "processes, n_jobs=-1.",
+    "predict": "To shorten it, lower n_votes, predict fewer rows, or use more processes, n_jobs=-1.",
+}
+"""How a run can be made shorter."""
 
 
 def _is_label(value: Any) -> bool:
@@ -91,7 +101,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         does not know: publish the seed after the fact, or use None, where inputs may be chosen by someone who could
         search with it.
     verbose : int, default=0
-        1 shows progress in samples.
+        1 shows progress in samples, with the time left; if radii are asked for, in inputs that are decided, with a
+        rough estimate of the time left. Samples that a journal already has count as done, and not in the rate. 0 shows
+        nothing; a call that is expected to take more than a minute then warns once, with a `LongRunWarning`.
 
     Attributes
     ----------
@@ -390,14 +402,15 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
             evidence_store = Journal(journal, description)
         stages = stages_for(certifier, question, gradients, len(X), X[0].size, len(self.classes_))
-        total = len(X) * (certifier.n_selection + certifier.n_samples)
+        most = certifier.n_selection + max(certifier.n_samples, max_samples or 0)
         with (
             evidence_store as store,
             voter.evaluation_mode(),
-            progress_bar(self.verbose, total, "certify") as advance,
+            self._show_progress("certify", len(X), most, by_looks=asked is not None) as progress,
             broadcast(Sampler(voter, sigma, store.seed, self.batch_size), self.n_jobs) as sampler,
         ):
-            run = Run(sampler=sampler, executor=Executor(self.n_jobs, advance), X=X, keys=keys)
+            executor = Executor(self.n_jobs, progress.advance)
+            run = Run(sampler=sampler, executor=executor, progress=progress, X=X, keys=keys)
             evidence = collect_evidence(run, stages, self.classes_, store)
         spent = time.perf_counter() - started if store.grown else 0.0
         provenance |= {**question.provenance, "seed": store.seed, "seconds": store.seconds + spent}
@@ -441,12 +454,26 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X, voter = model.prepare(given), model.voter(self.classes_)
         sampler = Sampler(voter, float(self.sigma), seed_from(self.random_state), self.batch_size)
         with (
-            progress_bar(self.verbose, len(X) * self.n_votes, "predict") as advance,
+            self._show_progress("predict", len(X), self.n_votes) as progress,
             voter.evaluation_mode(),
             broadcast(sampler, self.n_jobs) as sent,
         ):
-            run = Run(sampler=sent, executor=Executor(self.n_jobs, advance), X=X, keys=self._keys(X))
+            executor = Executor(self.n_jobs, progress.advance)
+            run = Run(sampler=sent, executor=executor, progress=progress, X=X, keys=self._keys(X))
             return count_votes(run, self.n_votes, len(self.classes_))
+
+    def _show_progress(
+        self, name: str, n_rows: int, samples_per_row: int, by_looks: bool = False
+    ) -> AbstractContextManager[Progress]:
+        return show_progress(
+            self.verbose,
+            name=name,
+            n_rows=n_rows,
+            samples_per_row=samples_per_row,
+            by_looks=by_looks,
+            workers=Executor(self.n_jobs).workers,
+            advice=_SHORTER["ask" if by_looks else name],
+        )
 
     def _keys(self, X: FloatArray) -> list[int]:
         return [hash_row(row) for row in X]

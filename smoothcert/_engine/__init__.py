@@ -6,7 +6,7 @@ from ..certifiers import BaseCertifier
 from ._collect import Run, collect_evidence, count_votes
 from ._evidence_store import Entry, EvidenceStore, Span, count_draws, last_block, missing_spans
 from ._looks import look_stages
-from ._progress import progress_bar
+from ._progress import Progress, show_progress
 from ._question import Question, find_thresholds
 from ._sampler import Sampler
 from ._stages import Counted, Evidence, Part, Stage, Stages, certifier_stages, run_stages
@@ -17,6 +17,7 @@ __all__ = [
     "Evidence",
     "EvidenceStore",
     "Part",
+    "Progress",
     "Question",
     "Run",
     "Sampler",
@@ -31,8 +32,8 @@ __all__ = [
     "last_block",
     "look_stages",
     "missing_spans",
-    "progress_bar",
     "run_stages",
+    "show_progress",
     "stages_for",
 ]
 

@@ -12,6 +12,7 @@ from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .._parallel import Broadcast, Executor, Task
 from .._validation import FloatArray
 from ..tallies import IntArray, Tally, VoteTally
 from ._evidence_store import EvidenceStore, Span, bundle_spans, count_draws, last_block, missing_spans
+from ._progress import Progress
 from ._sampler import Piece
 from ._stages import Counted, Evidence, Stage, Stages, plan_serially, run_stages, vote_stage
 
@@ -43,6 +45,8 @@ class Run:
     sampler : Broadcast
         The `Sampler`, ready to be sent to workers.
     executor : Executor
+    progress : Progress
+        Is told what is done; the executor tells it of tasks.
     X : ndarray
         Rows.
     keys : sequence of int
@@ -51,6 +55,7 @@ class Run:
 
     sampler: Broadcast
     executor: Executor
+    progress: Progress
     X: FloatArray
     keys: Sequence[int]
 
@@ -74,7 +79,7 @@ def collect_evidence(run: Run, stages: Stages, classes: NDArray[Any], store: Evi
     def count(counted: Counted) -> dict[int, int]:
         return {row: last_block(store.spans(counted.number, row)) for row in counted.rows}
 
-    return run_stages(stages, collect, count, partial(_make_plans, run.executor))
+    return run_stages(stages, collect, count, partial(_make_plans, run.executor), run.progress.decide)
 
 
 def collect_stage(run: Run, stage: Stage, store: EvidenceStore) -> tuple[Sequence[int], Tally]:
@@ -98,21 +103,29 @@ def _sample_missing(run: Run, stage: Stage, store: EvidenceStore) -> None:
         return count_draws([span], sizes[row], stage.draws[row])
 
     left = sum(count(row, span) for row, spans in missing.items() for span in spans)
-    executor.progress(max(stage.n_samples - stage.sides * left, 0))
+    run.progress.begin(stage, stage.sides * left)
     if left == 0:
         return
     # The first task fills one call of the model. It is run here and timed, to divide the rest into tasks of a sensible
-    # length.
+    # length. The first call of a model may be slow, so another task is timed before anybody is told of a long run.
     first_call = run.sampler.get().draws_per_call(n_features, stage.sides, max(sizes.values()))
     pace = _Pace(executor.workers, first_call)
     bundles = bundle_spans(missing, count, pace.room)
-    first = _task(run, stage, next(bundles))
-    results, pace.seconds_per_draw = _run_timed(first, executor, first[0] // stage.sides)
-    for result in results:
-        store.add(stage.number, *result)
-    left -= first[0] // stage.sides
+    for attempt, bundle in enumerate(islice(bundles, 2)):
+        task = _task(run, stage, bundle)
+        draws = task[0] // stage.sides
+        results, pace.seconds_per_draw = _run_timed(task, executor, draws)
+        for result in results:
+            store.add(stage.number, *result)
+        left -= draws
+        seconds = pace.seconds_per_draw / stage.sides
+        small = attempt == 0 and 2 * draws < pace.first  # a call with few rows takes longer for each of them
+        if small or not run.progress.is_long(seconds):
+            break
+        if attempt:
+            run.progress.warn_of_long_run(seconds)
     tasks = (_task(run, stage, bundle) for bundle in bundles)
-    several = left * pace.seconds_per_draw > _NOT_WORTH_SENDING
+    several = left * (pace.seconds_per_draw or 0.0) > _NOT_WORTH_SENDING
     with closing(executor.run(tasks, several)) as done:
         for results in done:
             for result in results:

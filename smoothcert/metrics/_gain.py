@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._certificates import Certificates
 from .._validation import FloatArray, as_float_array
+from ._asked import warn_if_not_asked
 from ._scores import _certified_right
 
 PAPER_EDGES = (-0.25, -0.15, -0.05, -0.01, 0.01, 0.05, 0.15, 0.25)
@@ -48,6 +49,7 @@ def certificate_gain(y_true: ArrayLike, baseline: Certificates, certificates: Ce
             f"baseline and certificates must have radii in the same space, got {baseline.space!r} and "
             f"{certificates.space!r}. Certify both with the same estimator."
         )
+    warn_if_not_asked("A comparison of radii", [baseline, certificates])
     gain = np.full(old.shape, np.nan)
     both = (old > 0.0) & (new > 0.0)
     # Two radii without end are equal.

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from .._certificates import Certificates
 from .._validation import FloatArray, check_probability
+from ._asked import warn_if_not_asked
 from ._scores import _certified_right, _checked
 
 
@@ -48,6 +49,7 @@ def class_probability(y_true: ArrayLike, certificates: Certificates) -> FloatArr
             "certificates must have the counts of votes, hits and n or both, one and pairs, got "
             f"{sorted(counts)}. Use those that certify returned."
         )
+    warn_if_not_asked("The probability of a class", [certificates], fault="far off")
     everywhere = Certificates(certificates.prediction, certificates.radius, np.zeros(len(certificates), dtype=bool))
     right = _certified_right(y_true, everywhere)  # also where the certifier abstained
     return np.where(right, hits / np.maximum(n, 1), 0.0)

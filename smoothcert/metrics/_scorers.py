@@ -7,8 +7,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .._certificates import Certificates
-from .._pipelines import certify_to_choose
+from .._pipelines import certify_to_choose, find_smoothed
+from ._reach import warn_if_unreachable
 from ._scores import abstention_rate, average_certified_radius, certified_accuracy_score
 
 _NAMED: dict[str, Callable[[Any, Certificates], float]] = {
@@ -25,16 +28,25 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
     radius : float, str or sequence of these, default=0.0
         A number: the certified accuracy at that radius. ``"average_radius"``: the average certified radius.
         ``"certified_share"``: the share of inputs not abstained from. A sequence: all of these, from a single
-        certification; `GridSearchCV` then wants ``refit`` to name one, say ``"accuracy_at_0.25"``.
+        certification; `GridSearchCV` then wants ``refit`` to name one, for example ``"accuracy_at_0.25"``.
 
     Returns
     -------
     CertifiedScorer
         Callable with ``(estimator, X, y)``; larger is better. It unwraps pipelines, so the radius is in the space that
-        `smoothcert.certify` reports; where that is not the space of `X`, a warning says so. A radius that no input
-        reaches scores 0 in every candidate, and a search then takes the first one: look at ``best_score_``. Its noise
-        is independent of the noise that `certify` draws with the same `random_state`, so the certificates of the
-        model chosen keep their promise.
+        `smoothcert.certify` reports; where that is not the space of `X`, a warning says so. Its noise is independent of
+        the noise that `certify` draws with the same `random_state`, so the certificates of the model chosen keep their
+        promise.
+
+    Notes
+    -----
+    Only what the scores need is sampled. Radii are asked for all together, as in ``certify(X, y, radius=[...])``: most
+    inputs are decided after some thousand samples. Inputs whose votes point to a wrong class score 0 and are given up
+    at once, except for ``"certified_share"``, which counts them too. ``"average_radius"`` needs all samples of all
+    other inputs.
+
+    A radius that no input reaches scores 0 with every candidate of a search, which then takes the first one. Where
+    `sigma` and `n_samples` are too small for a radius, whatever the inputs, an `UnreachableRadiusWarning` says so.
 
     Examples
     --------
@@ -49,9 +61,9 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
     for item in wanted:
         if isinstance(item, str) and item in _NAMED:
             continue
-        if isinstance(item, bool) or not isinstance(item, numbers.Real) or not float(item) >= 0.0:
+        if isinstance(item, bool) or not isinstance(item, numbers.Real) or not 0.0 <= float(item) < np.inf:
             raise ValueError(
-                f"radius must be a number of at least 0 or one of {sorted(_NAMED)}, got {item!r}. "
+                f"radius must be a finite number of at least 0 or one of {sorted(_NAMED)}, got {item!r}. "
                 "Give the radius at which accuracy is to be certified, for example 0.25."
             )
     return CertifiedScorer(wanted, several)
@@ -65,7 +77,7 @@ class CertifiedScorer:
         self.several = several
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> Any:
-        certificates = certify_to_choose(estimator, X)
+        certificates = certify_to_choose(estimator, X, self._labels(estimator, y), radius=self._asked())
         if certificates.space != "input" and any(item not in (0, "certified_share") for item in self.wanted):
             warnings.warn(
                 f"The radii of {self!r} are distances in {certificates.space}, not in the units of X: it is not known "
@@ -74,7 +86,24 @@ class CertifiedScorer:
                 stacklevel=2,
             )
         scores = {_name(item): _score(item, y, certificates) for item in self.wanted}
+        lost = [float(item) for item in self.wanted if not isinstance(item, str) and scores[_name(item)] == 0.0]
+        if lost:
+            warn_if_unreachable(estimator, X, lost)
         return scores if self.several else next(iter(scores.values()))
+
+    def _asked(self) -> list[float] | None:
+        """Return the radii that decide all scores, None if there is a score for which every radius counts."""
+        if "average_radius" in self.wanted:
+            return None
+        return sorted({0.0 if item == "certified_share" else float(item) for item in self.wanted})
+
+    def _labels(self, estimator: Any, y: Any) -> Any:
+        """Return the labels that tell which inputs need not be certified; None if all of them are."""
+        if "certified_share" in self.wanted:
+            return None
+        # In cross-validation a rare label may be missing in the training data. `certify` takes known labels only.
+        known = getattr(find_smoothed(estimator), "classes_", np.empty(0))
+        return y if set(np.asarray(y).ravel().tolist()) <= set(known.tolist()) else None
 
     def __repr__(self) -> str:
         return f"CertifiedScorer({', '.join(_name(item) for item in self.wanted)})"

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._certificates import Certificates
 from .._validation import BoolArray, FloatArray, check_interval
+from ._asked import warn_if_not_asked
 
 
 def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radius: float = 0.0) -> float:
@@ -22,7 +23,8 @@ def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radi
         True labels.
     certificates : Certificates
     radius : float, default=0.0
-        In the units of the certificates. At 0 it is the share of right predictions among those not abstained from.
+        In the units of the certificates. At 0 it is the share of inputs that are right and not abstained from. If
+        certificates were made by ``certify(X, radius=...)``, give one of those radii.
 
     Returns
     -------
@@ -40,6 +42,7 @@ def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radi
     least = check_interval("radius", radius, lower=0.0, cure="Give a distance in the units of the certificates.")
     if least.ndim:
         raise ValueError(f"radius must be a single number, got {radius!r}. For several use certified_accuracy_curve.")
+    warn_if_not_asked(f"The certified accuracy at {float(least):g}", [certificates], [float(least)])
     return float(np.mean(right & (certificates.radius >= least)))
 
 
@@ -54,12 +57,22 @@ def certified_accuracy_curve(
         True labels.
     certificates : Certificates
     radii : array-like, optional
-        Where to evaluate; by default 0 and every radius at which the accuracy falls.
+        Where to evaluate; by default 0 and every radius at which the accuracy falls. If certificates were made by
+        ``certify(X, radius=...)``, give those radii.
 
     Returns
     -------
     radii, accuracy : ndarray
     """
+    curve = accuracy_curve(y_true, certificates, radii)
+    warn_if_not_asked("A curve of certified accuracy", [certificates], None if radii is None else curve[0].tolist())
+    return curve
+
+
+def accuracy_curve(
+    y_true: ArrayLike, certificates: Certificates, radii: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return what `certified_accuracy_curve` does, whatever was asked."""
     right = _certified_right(y_true, certificates)
     reached = np.sort(certificates.radius[right])
     if radii is None:
@@ -82,7 +95,9 @@ def average_certified_radius(y_true: ArrayLike, certificates: Certificates) -> f
     -------
     float
     """
-    return float(np.mean(np.where(_certified_right(y_true, certificates), certificates.radius, 0.0)))
+    average = float(np.mean(np.where(_certified_right(y_true, certificates), certificates.radius, 0.0)))
+    warn_if_not_asked("The average certified radius", [certificates])
+    return average
 
 
 def abstention_rate(certificates: Certificates) -> float:
@@ -96,7 +111,9 @@ def abstention_rate(certificates: Certificates) -> float:
     -------
     float
     """
-    return float(np.mean(_checked(certificates).abstained))
+    rate = float(np.mean(_checked(certificates).abstained))
+    warn_if_not_asked("The share of certified inputs", [certificates], [0.0])
+    return rate
 
 
 def _certified_right(y_true: Any, certificates: Certificates) -> BoolArray:

@@ -12,7 +12,8 @@ from .._certificates import Certificates
 from .._pipelines import certify
 from .._validation import FloatArray
 from ..certifiers import BaseCertifier
-from ..metrics import abstention_rate, certified_accuracy_curve
+from ..metrics._asked import warn_if_not_asked
+from ..metrics._scores import accuracy_curve
 from ._common import Display, certifier_name, certify_with, named
 
 
@@ -150,7 +151,8 @@ class CertifiedAccuracyDisplay(Display):
         """
         default = certifier_name(certificates) if isinstance(certificates, Certificates) else None
         curves = named(certificates, name, default)
-        points = [certified_accuracy_curve(y_true, each) for each in curves.values()]
+        points = [accuracy_curve(y_true, each) for each in curves.values()]
+        warn_if_not_asked("A curve of certified accuracy", curves.values())
         spaces = {each.space for each in curves.values()}
         if len(spaces) > 1:
             raise ValueError(
@@ -159,7 +161,7 @@ class CertifiedAccuracyDisplay(Display):
         display = cls(
             [radii for radii, _ in points],
             [accuracy for _, accuracy in points],
-            [abstention_rate(each) for each in curves.values()],
+            [float(np.mean(each.abstained)) for each in curves.values()],
             list(curves),
             spaces.pop(),
         )

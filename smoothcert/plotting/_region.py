@@ -11,6 +11,7 @@ from .._certificates import Certificates
 from .._pipelines import certify
 from .._validation import BoolArray, FloatArray, IndexArray, as_float_array
 from ..certifiers import BaseCertifier
+from ..metrics._asked import warn_if_not_asked
 from ._common import Display, baseline_for, certify_with
 
 COLOURS = ("#2471a3", "#c0392b", "#1e8449", "#b9770e", "#7d3c98", "#117a65", "#566573", "#a04000", "#2e4053", "#6c3483")
@@ -189,6 +190,7 @@ class CertifiedRegionDisplay(Display):
                 raise ValueError(
                     f"{name} must have radii in the space of X, got {each.space!r}. Rings would be of the wrong size."
                 )
+        warn_if_not_asked("Every ring", [each for each in (certificates, baseline) if each is not None])
         return cls(points, labels, certificates, baseline, xx0, xx1, response).plot(ax=ax, **kwargs)
 
     def plot(

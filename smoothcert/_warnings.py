@@ -1,0 +1,47 @@
+"""Categories of warnings, so that each can be silenced by itself, and where they point to."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+class LongRunWarning(UserWarning):
+    """A call is expected to take more than a minute.
+
+    The message has the estimate and says how to shorten the run. It comes once in a call of `certify` or `predict`, in
+    the main process only, and not with ``verbose=1``, where the progress bar shows the time left.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from smoothcert import LongRunWarning
+    >>> warnings.simplefilter("ignore", LongRunWarning)  # where long runs are expected
+    """
+
+
+class UnaskedRadiusWarning(UserWarning):
+    """Certificates are used at radii that they were not asked about.
+
+    After ``certify(X, radius=0.5)`` sampling ended as soon as it was decided whether an input is certified at 0.5. What
+    is certified at other radii is valid, but less than there would have been with all samples.
+    """
+
+
+class UnreachableRadiusWarning(UserWarning):
+    """No input can be certified at the radius of a scorer: it is too large for `sigma` and `n_samples`.
+
+    Even if all votes for an input agree, the share of its class is only known to be close to one, and that proves a
+    few times `sigma`.
+    """
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside of this package from which it was called."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)

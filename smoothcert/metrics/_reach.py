@@ -1,0 +1,73 @@
+"""How far certificates can reach at best, given the noise and the number of samples."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from .._pipelines import convert_radius, find_smoothed
+from .._warnings import UnreachableRadiusWarning, warn_user
+from ..bounds import first_order_radius
+from ..confidence import binomial_lower
+
+_MOST_SAMPLES = 1e8
+"""More samples than this are not advised."""
+
+_MARGIN = 1.01
+"""Advice is this factor beyond what is just enough."""
+
+
+def unanimous_radius(n_samples: int, alpha: float) -> float:
+    """Return the radius, in units of sigma, that is proved if all votes agree."""
+    return float(first_order_radius(binomial_lower(n_samples, n_samples, alpha)))
+
+
+def samples_to_reach(radius: float, alpha: float) -> float:
+    """Return how many votes must agree to prove a radius in units of sigma; the inverse of `unanimous_radius`."""
+    # If all of n votes agree, the share is known to be at least alpha ** (1 / n).
+    with np.errstate(divide="ignore"):
+        return float(np.log(alpha) / log_ndtr(radius))
+
+
+def warn_if_unreachable(estimator: Any, X: Any, radii: list[float]) -> None:
+    """Warn of the first radius at which no row of `X` could be certified, whatever the votes.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Whatever `smoothcert.certify` takes.
+    X : array-like
+        Its inputs.
+    radii : list of float
+        Radii at which none of them is certified.
+    """
+    smoothed = find_smoothed(estimator)
+    if smoothed.voting == "soft":
+        return
+    certifier = smoothed._certifier()
+    most = unanimous_radius(certifier.n_samples, certifier.alpha)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whatever there is to say about X has been said
+        reached = float(np.max(convert_radius(estimator, X, most * float(smoothed.sigma))))
+    out_of_reach = [radius for radius in radii if radius > reached]
+    if not out_of_reach or reached == 0.0:
+        return
+    radius = min(out_of_reach)
+    factor = _MARGIN * radius / reached
+    needed = samples_to_reach(factor * most, certifier.alpha)
+    more = f", n_samples of at least {int(_round_up(needed, 2)):,}" if needed < _MOST_SAMPLES else ""
+    warn_user(
+        f"No input can be certified at radius {radius:g}: with sigma={smoothed.sigma:g}, "
+        f"n_samples={certifier.n_samples:,} and alpha={certifier.alpha:g} radii reach about {reached:.3g}, even if all "
+        f"votes agree. Use sigma of at least {_round_up(factor * smoothed.sigma, 3):g}{more}, or a smaller radius.",
+        UnreachableRadiusWarning,
+    )
+
+
+def _round_up(number: float, digits: int) -> float:
+    """Return a number with few significant digits that is not below."""
+    unit = 10.0 ** (np.floor(np.log10(number)) - digits + 1)
+    return float(np.ceil(number / unit) * unit)
