@@ -6,6 +6,7 @@ from . import bounds, confidence, datasets, metrics, plotting, tallies, testing,
 from ._certificates import Certificates
 from ._journal import read_journal
 from ._pipelines import certify
+from ._sigma import SigmaFromSpread
 from ._smoothed import SmoothedClassifier
 from ._version import __version__
 from .certifiers import (
@@ -24,6 +25,7 @@ for _public in (
     FirstOrderCertifier,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
+    SigmaFromSpread,
     SmoothedClassifier,
 ):
     _public.__module__ = __name__
@@ -36,6 +38,7 @@ __all__ = [
     "FirstOrderCertifier",
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
+    "SigmaFromSpread",
     "SmoothedClassifier",
     "__version__",
     "bounds",

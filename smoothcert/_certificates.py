@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._column_noise import ColumnNoise, Sigma
 from ._engine import Evidence
 from ._float32_cast import shorten
 from ._validation import BoolArray, FloatArray, as_float_array
@@ -39,7 +40,8 @@ class Certificates:
         Class that the vote points to, as labelled in training. Also given where the certifier abstains.
     radius : ndarray of shape (n,)
         Radius, in the units of the space named by `space`, within which no perturbation changes the vote; rounded
-        down. 0 where abstained.
+        down. 0 where abstained. With a `feature_scale` it is in units of that: the promise is about perturbations
+        `delta` with ``sum((delta / feature_scale) ** 2) < radius ** 2`` that are 0 where the scale is 0.
     abstained : ndarray of bool, shape (n,)
         Where nothing could be proved.
     limits : mapping of str to ndarray
@@ -52,6 +54,9 @@ class Certificates:
         Where the radius lives: ``"input"``, or the step of a pipeline whose output was smoothed.
     upper_limits : frozenset of str
         Names of the limits that bound from above; they are rounded up where they are shown, all others down.
+    feature_scale : ndarray in the shape of one input, or None
+        What one unit of `radius` is in each feature, in its own units: sigma, if features have one each. 0 where a
+        feature must stay as it is, inf where it does not matter. None if `radius` is in the units of the inputs.
     """
 
     prediction: NDArray[Any]
@@ -62,6 +67,7 @@ class Certificates:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     space: str = "input"
     upper_limits: frozenset[str] = frozenset()
+    feature_scale: FloatArray | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -73,6 +79,8 @@ class Certificates:
             frozen = {key: _frozen(np.asarray(value)) for key, value in getattr(self, name).items()}
             put(self, name, MappingProxyType(frozen))
         put(self, "provenance", MappingProxyType(dict(self.provenance)))
+        if self.feature_scale is not None:
+            put(self, "feature_scale", _frozen(as_float_array("feature_scale", self.feature_scale)))
         n = len(self.prediction)
         for name, value in (
             ("radius", self.radius),
@@ -97,7 +105,7 @@ class Certificates:
             dict(self.counts),
             dict(self.provenance),
         )
-        return type(self), (*parts, self.space, self.upper_limits)
+        return type(self), (*parts, self.space, self.upper_limits, self.feature_scale)
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -113,6 +121,23 @@ class Certificates:
             counts={name: value[index] for name, value in self.counts.items()},
         )
 
+    @property
+    def radius_per_feature(self) -> FloatArray:
+        """How far each feature alone may move, in its own units, rounded down; shape (n, ...) like the inputs.
+
+        0 in features without noise, about which nothing is promised. Several features that move together share the
+        radius: ``sum((delta / feature_scale) ** 2)`` must stay below its square. Where all features have one unit,
+        there is one column for all.
+        """
+        if self.feature_scale is None:
+            return self.radius[:, None]
+        radius = self.radius.reshape(-1, *[1] * self.feature_scale.ndim)
+        with np.errstate(invalid="ignore"):
+            product = np.nextafter(radius * self.feature_scale, 0.0)
+        # A feature that does not matter may move as far as it likes; nothing is promised where nothing is certified.
+        product = np.where(np.isinf(radius) | np.isinf(self.feature_scale), np.inf, product)
+        return np.where((radius == 0.0) | (self.feature_scale == 0.0), 0.0, product)
+
     @classmethod
     def concatenate(cls, certificates: Sequence[Certificates]) -> Certificates:
         """Certificates of several runs with the same settings, one after the other.
@@ -123,7 +148,10 @@ class Certificates:
             raise ValueError("certificates must hold at least one item, got none.")
         first = certificates[0]
         for other in certificates[1:]:
-            mine, theirs = ({**_settings(c), "space": c.space, "limits": sorted(c.limits)} for c in (first, other))
+            mine, theirs = (
+                {**_settings(c), "space": c.space, "limits": sorted(c.limits), "feature_scale": _plain_scale(c)}
+                for c in (first, other)
+            )
             for name in mine.keys() | theirs.keys():
                 if mine.get(name) != theirs.get(name):
                     raise ValueError(
@@ -192,7 +220,7 @@ class Certificates:
 
     def _log_columns(self) -> dict[str, list[str]]:
         counts, limits = self.counts, self.limits
-        sigma = self.provenance.get("sigma", 1.0)
+        sigma = self.provenance.get("sigma", 1.0) if self.feature_scale is None else 1.0
         columns: dict[str, list[str]] = {}
         if "both" in counts:
             columns["raw_count_symmetric"] = [str(v) for v in counts["both"]]
@@ -222,6 +250,8 @@ class Certificates:
         """Write to one compressed file, without pickle. Labels must be numbers, booleans or strings."""
         arrays: dict[str, NDArray[Any]] = {"radius": self.radius, "abstained": self.abstained}
         arrays["prediction"], is_object = plain_labels(self.prediction)
+        if self.feature_scale is not None:
+            arrays["feature_scale"] = self.feature_scale
         for group, values in (("limits", self.limits), ("counts", self.counts)):
             arrays.update({f"{group}/{name}": value for name, value in values.items()})
         about = {
@@ -261,7 +291,8 @@ class Certificates:
                 groups[group][key] = value
         prediction = arrays["prediction"].astype(object) if about["object"] else arrays["prediction"]
         parts = prediction, arrays["radius"], arrays["abstained"], groups["limits"], groups["counts"]
-        return cls(*parts, about["provenance"], about["space"], frozenset(about["upper_limits"]))
+        extra = about["space"], frozenset(about["upper_limits"]), arrays.get("feature_scale")
+        return cls(*parts, about["provenance"], *extra)
 
     def _headline(self) -> str:
         certified = ~self.abstained
@@ -269,7 +300,9 @@ class Certificates:
         median = float(np.median(self.radius[certified])) if certified.any() else 0.0
         where = "" if self.space == "input" else f", radius in {self.space}"
         certifier = self.provenance.get("certifier", "unknown certifier")
-        return f"{len(self)} inputs, {percent}% certified, median radius {round_digits(median, 3)}, {certifier}{where}"
+        unit = "" if self.feature_scale is None else " times feature_scale"
+        radius = f"median radius {round_digits(median, 3)}{unit}"
+        return f"{len(self)} inputs, {percent}% certified, {radius}, {certifier}{where}"
 
     def __repr__(self) -> str:
         lines = [f"Certificates({self._headline()})"]
@@ -311,6 +344,10 @@ def _settings(certificates: Certificates) -> dict[str, Any]:
     return {k: v for k, v in certificates.provenance.items() if k not in ("seed", "seconds")}
 
 
+def _plain_scale(certificates: Certificates) -> Any:
+    return None if certificates.feature_scale is None else certificates.feature_scale.tolist()
+
+
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
@@ -336,9 +373,15 @@ def plain_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     return labels.astype(str), True
 
 
-def effective_sigma(sigma: float, dtype: Any) -> float:
+def effective_sigma(sigma: Sigma, dtype: Any) -> float:
     """Return what radii are multiplied with: noise is scaled in the precision of the data, where sigma may round
-    down."""
+    down.
+
+    Where each feature has its own, radii stay in units of sigma, and the factor is at most 1: if noise is applied with
+    ``s_j`` in place of ``sigma_j``, then ``|delta / s| <= |delta / sigma| / min_j (s_j / sigma_j)``.
+    """
+    if isinstance(sigma, ColumnNoise):
+        return _effective_unit(sigma, np.dtype(dtype))
     with np.errstate(over="ignore"):
         applied = float(np.dtype(dtype).type(sigma))
     if not np.isfinite(applied):
@@ -347,6 +390,20 @@ def effective_sigma(sigma: float, dtype: Any) -> float:
             "Bring the data to units in which the noise is moderate."
         )
     return min(sigma, applied)
+
+
+def _effective_unit(sigma: ColumnNoise, dtype: np.dtype[Any]) -> float:
+    with np.errstate(over="ignore", under="ignore"):
+        applied = sigma.sigma.astype(dtype).astype(np.float64)
+    wrong = ~(np.isfinite(applied) & (applied > 0.0))
+    if np.any(wrong):
+        raise ValueError(
+            f"sigma must be a positive finite number in the precision of the data, {dtype}, for each feature with "
+            f"noise, got {float(sigma.sigma[wrong][0])!r}. Bring the data to units in which the noise is moderate."
+        )
+    if np.all(applied >= sigma.sigma):
+        return 1.0
+    return float(np.nextafter(np.min(applied / sigma.sigma), 0.0))
 
 
 def build_certificates(
@@ -358,6 +415,7 @@ def build_certificates(
     provenance: Mapping[str, Any],
     space: str = "input",
     lost: FloatArray | None = None,
+    feature_scale: FloatArray | None = None,
 ) -> Certificates:
     """Return the certificates that the evidence proves, in the units of the inputs.
 
@@ -374,6 +432,8 @@ def build_certificates(
     space : str
     lost : ndarray, optional
         What the radius of each row loses by a cast of its input.
+    feature_scale : ndarray, optional
+        What one unit of a radius is in each feature.
     """
     assert evidence.tally is not None
     inference = certifier.certify_tally(evidence.tally)
@@ -389,4 +449,5 @@ def build_certificates(
         provenance=provenance,
         space=space,
         upper_limits=certifier.upper_limits & inference.limits.keys(),
+        feature_scale=feature_scale,
     )

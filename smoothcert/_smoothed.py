@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import check_X_y
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -21,11 +22,14 @@ from ._certificates import Certificates, build_certificates, effective_sigma
 from ._engine import EvidenceStore, Run, Sampler, certifier_stages, collect_evidence, count_votes, progress_bar
 from ._exact import check_closed_form, exact_certificates, exact_probabilities, exact_scores
 from ._float32_cast import length_lost
+from ._frames import as_frame, is_frame
+from ._inputs import Inputs
 from ._journal import Journal, RunDescription
 from ._models import TrainingSettings, adapt, check_base, check_trainable, unfrozen
-from ._noise import hash_row, seed_from
+from ._noise import seed_from
 from ._parallel import Executor, broadcast
-from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional, positive
+from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional
+from ._sigma import SIGMA_RULE, SigmaFromSpread, is_single, resolve_sigma
 from ._sklearn_compat import routing_enabled
 from ._validation import FloatArray
 from ._version import __version__
@@ -47,10 +51,15 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : classifier
         The base. It is cloned and trained on noisy copies of the data; a `sklearn.frozen.FrozenEstimator` is used as
-        it is. It is given plain arrays, so steps inside it choose columns by number, not by name.
-    sigma : float, default=0.25
+        it is. Where `X` is a pandas DataFrame it is given DataFrames too, so steps inside it may choose columns by
+        name; nets, and frozen classifiers that were trained on arrays, are given arrays.
+    sigma : float, array-like, mapping or SigmaFromSpread, default=0.25
         Standard deviation of the noise, in the units of `X`. Larger noise certifies further and classifies worse.
-        It may be changed after `fit`: votes then have the new noise, and the base stays trained for the old one.
+        An array in the shape of one input has one for each feature, a mapping one for each column that it names, and
+        `SigmaFromSpread` takes them from the spread of the columns. 0, and a column that is not named, means that this
+        feature is not perturbed: the certificate is about the others, and the column may hold anything that the base
+        can handle. It may be changed after `fit`: votes then have the new noise, and the base stays trained for the
+        old one.
     certifier : certifier, default=None
         What proves the radii, for example `DipoleCertifier()`. None means `DirectionalCertifier()`.
     voting : {"hard", "soft"}, default="hard"
@@ -92,6 +101,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features seen in `fit`, if `X` had names.
+    sigma_ : float or ndarray in the shape of one input
+        Standard deviation of the noise in `fit`.
 
     Examples
     --------
@@ -110,7 +121,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """
 
     _rules: ClassVar[Mapping[str, Rule]] = {
-        "sigma": positive("It is the size of the noise in units of X."),
+        "sigma": SIGMA_RULE,
         "voting": one_of("hard", "soft"),
         "n_augment": integer(0, "0 trains without noise."),
         "augmentation": one_of("replicate", "passes"),
@@ -129,7 +140,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self,
         estimator: Any,
         *,
-        sigma: float = 0.25,
+        sigma: Any = 0.25,
         certifier: BaseCertifier | None = None,
         voting: str = "hard",
         n_augment: int = 10,
@@ -193,28 +204,38 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self._check_params()
         _refuse_mappings(X)
         bytes_given = isinstance(X, np.ndarray) and X.dtype == np.uint8
-        X, y = validate_data(self, _without_torch(X), y, **_ACCEPTED)
-        if bytes_given:
+        model = adapt(self.estimator)
+        if is_frame(X) and model.takes_frames:
+            validate_data(self, X, skip_check_array=True)
+            _, y = check_X_y(np.zeros(X.shape), y)
+            self._frame_columns = X.columns
+        else:
+            X, y = validate_data(self, _without_torch(X), y, **_ACCEPTED)
+            self._frame_columns = None
+        if bytes_given and is_single(self.sigma):
             _warn_of_pixels(float(np.max(X)), float(self.sigma))
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
-        model = adapt(self.estimator)
-        X = model.prepare(X)
+        self._input_shape = X.shape[1:]
+        self._spread = self._measure_spread(X)
+        inputs = self._inputs(X)
+        self.sigma_ = inputs.sigma
+        X = model.prepare(inputs.rows)
         self.classes_ = model.classes(X, y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got 1 class: {self.classes_[0]!r}. There is no vote "
                 "without a second class."
             )
-        self._input_shape = X.shape[1:]
         settings = TrainingSettings(
-            sigma=float(self.sigma),
+            sigma=inputs.noise,
             n_augment=self.n_augment,
             augmentation=self.augmentation,
             recipe=self.training,
             entropy=seed_from(self.random_state),
             seeded=self.random_state is not None,
             fit_params=self._routed(fit_params),
+            as_base_input=inputs.as_base_input,
         )
         self.estimator_ = clone(self.estimator)  # kept also when training fails, with the epochs it got through
         model.train(self.estimator_, X, y, settings)
@@ -236,8 +257,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             classes apart.
         """
         if self._is_soft:
-            X = self._ready(X)
-            largest = np.argmax(exact_scores(unfrozen(self.estimator_), X, self.sigma), axis=1)
+            inputs = self._ready(X)
+            largest = np.argmax(exact_scores(unfrozen(self.estimator_), inputs.given, inputs.sigma), axis=1)
             answers: NDArray[Any] = self.classes_[largest]
             return answers
         counts = self._votes(X)
@@ -267,8 +288,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Columns in the order of `classes_`.
         """
         if self._is_soft:
-            X = self._ready(X)
-            return exact_probabilities(unfrozen(self.estimator_), X, self.sigma)
+            inputs = self._ready(X)
+            return exact_probabilities(unfrozen(self.estimator_), inputs.given, inputs.sigma)
         counts = self._votes(X)
         shares: FloatArray = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         return shares
@@ -295,19 +316,19 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _certify(self, X: Any, journal: Any = None, *, space: str = "input") -> Certificates:
         """Certify rows; `space`, of which a journal takes note, may be the output of a pipeline's steps."""
-        given = self._ready(X)
+        inputs = self._ready(X)
         if self._is_soft:
-            return self._certify_exactly(given, journal)
+            return self._certify_exactly(inputs, journal)
         certifier = self._certifier()
         _warn_of_few_samples(certifier)
         started = time.perf_counter()
         model = adapt(self.estimator_)
-        X, sigma = model.prepare(given), float(self.sigma)
-        keys, unit, lost = self._keys(X), effective_sigma(sigma, X.dtype), length_lost(given, X, sigma)
-        voter, seed = model.voter(self.classes_), seed_from(self.random_state)
+        X, noise = model.prepare(inputs.rows), inputs.noise
+        keys, unit, lost = inputs.keys(X), effective_sigma(noise, X.dtype), length_lost(inputs.rows, X, noise)
+        voter, seed = inputs.with_frames(model.voter(self.classes_)), seed_from(self.random_state)
         gradients = voter.differentiable(X[0])
         provenance = {
-            "sigma": sigma,
+            "sigma": inputs.plain_sigma,
             "alpha": float(certifier.alpha),
             "n_samples": int(certifier.n_samples),
             "n_selection": int(certifier.n_selection),
@@ -322,7 +343,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 classes=self.classes_,
                 certifier=certifier,
                 gradients=gradients,
-                sigma=sigma,
+                sigma=inputs.sigma,
+                n_noisy=inputs.n_noisy,
                 effective_sigma=unit,
                 X=X,
                 keys=keys,
@@ -333,63 +355,70 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 provenance=provenance,
             )
             evidence_store = Journal(journal, description)
-        stages = certifier_stages(certifier, gradients, len(X), X[0].size, len(self.classes_))
+        stages = certifier_stages(certifier, gradients, len(X), inputs.n_noisy, len(self.classes_))
         total = len(X) * (certifier.n_selection + certifier.n_samples)
         with (
             evidence_store as store,
             voter.evaluation_mode(),
             progress_bar(self.verbose, total, "certify") as advance,
-            broadcast(Sampler(voter, sigma, store.seed, self.batch_size), self.n_jobs) as sampler,
+            broadcast(Sampler(voter, noise, store.seed, self.batch_size), self.n_jobs) as sampler,
         ):
             run = Run(sampler=sampler, executor=Executor(self.n_jobs, advance), X=X, keys=keys)
             evidence = collect_evidence(run, stages, self.classes_, store)
         spent = time.perf_counter() - started if store.grown else 0.0
         provenance |= {"seed": store.seed, "seconds": store.seconds + spent}
-        return build_certificates(certifier, evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost)
+        return build_certificates(
+            certifier,
+            evidence,
+            self.classes_,
+            sigma=unit,
+            provenance=provenance,
+            lost=lost,
+            feature_scale=inputs.feature_scale,
+        )
 
     @property
     def _is_soft(self) -> bool:
         # Asked before parameters are checked, so it may be anything.
         return isinstance(self.voting, str) and self.voting == "soft"
 
-    def _certify_exactly(self, X: FloatArray, journal: Any) -> Certificates:
+    def _certify_exactly(self, inputs: Inputs, journal: Any) -> Certificates:
         """Certify the largest expected score, without samples."""
         if journal is not None:
             raise ValueError(
                 f"journal must be None for voting='soft', got {journal!r}. No samples are drawn, so there is no "
                 "progress to be kept."
             )
-        sigma = float(self.sigma)
-        exact = exact_certificates(unfrozen(self.estimator_), X, sigma)
-        # One rounding in the product, one step back; an infinite radius stays one.
-        radius = np.where(np.isinf(exact.radius), np.inf, np.nextafter(exact.radius * sigma, 0.0))
+        exact = exact_certificates(unfrozen(self.estimator_), inputs.given, inputs.sigma)
+        radius = exact.radius
+        if inputs.feature_scale is None:
+            # One rounding in the product, one step back; an infinite radius stays one.
+            radius = np.where(np.isinf(radius), np.inf, np.nextafter(radius * inputs.sigma, 0.0))
         return Certificates(
             prediction=self.classes_[exact.prediction],
             radius=radius,
             abstained=radius == 0.0,
-            provenance={"sigma": sigma, "alpha": 0.0, "certifier": "exact", "version": __version__},
+            provenance={"sigma": inputs.plain_sigma, "alpha": 0.0, "certifier": "exact", "version": __version__},
+            feature_scale=inputs.feature_scale,
         )
 
     def _votes(self, X: Any) -> IntArray:
-        given = self._ready(X)
+        inputs = self._ready(X)
         model = adapt(self.estimator_)
-        X, voter = model.prepare(given), model.voter(self.classes_)
-        sampler = Sampler(voter, float(self.sigma), seed_from(self.random_state), self.batch_size)
+        X, voter = model.prepare(inputs.rows), inputs.with_frames(model.voter(self.classes_))
+        sampler = Sampler(voter, inputs.noise, seed_from(self.random_state), self.batch_size)
         with (
             progress_bar(self.verbose, len(X) * self.n_votes, "predict") as advance,
             voter.evaluation_mode(),
             broadcast(sampler, self.n_jobs) as sent,
         ):
-            run = Run(sampler=sent, executor=Executor(self.n_jobs, advance), X=X, keys=self._keys(X))
+            run = Run(sampler=sent, executor=Executor(self.n_jobs, advance), X=X, keys=inputs.keys(X))
             return count_votes(run, self.n_votes, len(self.classes_))
-
-    def _keys(self, X: FloatArray) -> list[int]:
-        return [hash_row(row) for row in X]
 
     def _certifier(self) -> BaseCertifier:
         return DirectionalCertifier() if self.certifier is None else self.certifier
 
-    def _ready(self, X: Any) -> FloatArray:
+    def _ready(self, X: Any) -> Inputs:
         """Everything that must hold before votes are cast: parameters may have been set after `fit`."""
         check_is_fitted(
             self,
@@ -400,9 +429,35 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         _refuse_mappings(X)
         if len(self._input_shape) > 1:  # of images scikit-learn would compare the first axis only
             self._check_shape(np.shape(X))
+        if is_frame(X) and self._frame_columns is not None:
+            validate_data(self, X, reset=False, skip_check_array=True)
+            return self._inputs(X)
         checked: FloatArray = validate_data(self, _without_torch(X), reset=False, **_ACCEPTED)
         self._check_shape(checked.shape)
-        return checked
+        return self._inputs(checked)
+
+    def _inputs(self, X: Any) -> Inputs:
+        """Return checked data with the noise that belongs to them."""
+        names = getattr(self, "feature_names_in_", None)
+        sigma = resolve_sigma(self.sigma, self._input_shape, names, self._known_spread())
+        if self._frame_columns is None:
+            return Inputs.from_array(X, sigma)
+        return Inputs.from_frame(as_frame(X, self._frame_columns), sigma)
+
+    def _measure_spread(self, X: Any) -> tuple[Any, FloatArray] | None:
+        """Return the spread of the columns of training data, and what it is a measure of."""
+        if not isinstance(self.sigma, SigmaFromSpread):
+            return None
+        columns = [X.iloc[:, j].to_numpy() for j in range(X.shape[1])] if is_frame(X) else list(X.reshape(len(X), -1).T)
+        spread = self.sigma.measure_spread(columns, getattr(self, "feature_names_in_", None))
+        return _spread_of(self.sigma), spread.reshape(self._input_shape)
+
+    def _known_spread(self) -> FloatArray | None:
+        """Return the spread that `sigma` asks for, if it was measured in `fit`."""
+        if self._spread is None or not isinstance(self.sigma, SigmaFromSpread):
+            return None
+        measured, spread = self._spread
+        return spread if measured == _spread_of(self.sigma) else None
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if shape[1:] != self._input_shape:
@@ -464,6 +519,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = False
         tags.classifier_tags.multi_class = True
         return tags
+
+
+def _spread_of(sigma: SigmaFromSpread) -> Any:
+    return sigma.measure, list(sigma.fixed)
 
 
 def _without_torch(X: Any) -> Any:

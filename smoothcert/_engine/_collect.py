@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._column_noise import ColumnNoise, Sigma, count_noisy
 from .._noise import VOTE, block_size
 from .._parallel import Broadcast, Executor, Task
 from .._validation import FloatArray
@@ -54,6 +55,17 @@ class Run:
     X: FloatArray
     keys: Sequence[int]
 
+    @property
+    def sigma(self) -> Sigma:
+        """Standard deviation of the noise."""
+        sigma: Sigma = self.sampler.get().sigma
+        return sigma
+
+    @property
+    def block_size(self) -> int:
+        """Draws in a block of noise."""
+        return block_size(count_noisy(self.sigma, self.X[0].size))
+
 
 def count_votes(run: Run, n_votes: int, n_classes: int) -> IntArray:
     """Return the votes for each class on `n_votes` noisy copies of each row, shape (n_rows, n_classes)."""
@@ -85,7 +97,7 @@ def collect_stage(run: Run, stage: Stage, store: EvidenceStore) -> tuple[Sequenc
 
 
 def _sample_missing(run: Run, stage: Stage, store: EvidenceStore) -> None:
-    size, executor = block_size(run.X[0].size), run.executor
+    size, executor = run.block_size, run.executor
     missing = {row: missing_spans(store.spans(stage.number, row), -(-n // size)) for row, n in stage.draws.items()}
 
     def count(row: int, span: Span) -> int:
@@ -131,7 +143,7 @@ class _Pace:
 
 def _task(run: Run, stage: Stage, bundle: Sequence[tuple[int, Span]]) -> Task:
     """Return the task that counts some blocks of some rows."""
-    size = block_size(run.X[0].size)
+    size = run.block_size
     pieces = [
         (row, Piece(run.X[row], run.keys[row], stage.draws[row], span, stage.new_tally(row))) for row, span in bundle
     ]
@@ -193,13 +205,14 @@ def _enter_directions(run: Run, stage: Stage, classes: NDArray[Any], store: Evid
         return
     tallies = [stage.new_tally(row) for row in new]
     X, labels = run.X[new], classes[[int(tally.candidate[0]) for tally in tallies]]  # type: ignore[attr-defined]
-    for row, tally, unit in zip(new, tallies, _unit_vectors(stage.observes(X, labels), X.shape), strict=True):
+    units = _unit_vectors(stage.observes(X, labels), X.shape, run.sigma)
+    for row, tally, unit in zip(new, tallies, units, strict=True):
         tally.update(unit[None, None], np.full((1, 1), -1))
         store.add(stage.number, row, (0, 1), tally)
 
 
-def _unit_vectors(given: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Return what a user's function gave for inputs of this shape, flat and of unit length."""
+def _unit_vectors(given: Any, shape: tuple[int, ...], sigma: Sigma) -> FloatArray:
+    """Return what a user's function gave for inputs of this shape, flat, in units of sigma and of unit length."""
     given = np.asarray(given)
     if given.shape != shape or given.dtype.kind not in "fiu":
         raise ValueError(
@@ -207,6 +220,8 @@ def _unit_vectors(given: Any, shape: tuple[int, ...]) -> FloatArray:
             f"got shape {given.shape} of {given.dtype}. Return one direction for each input."
         )
     flat = given.reshape(len(given), -1).astype(np.float64)
+    if isinstance(sigma, ColumnNoise):
+        flat = sigma.to_units(flat)
     length = np.linalg.norm(flat, axis=1)
     wrong = ~(np.isfinite(length) & (length > 0.0))
     if np.any(wrong):
