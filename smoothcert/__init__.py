@@ -6,7 +6,7 @@ from . import bounds, confidence, datasets, metrics, plotting, tallies, testing,
 from ._certificates import Certificates
 from ._journal import read_journal
 from ._pipelines import certify
-from ._sigma import SigmaFromSpread
+from ._sigma import ColumnSigma
 from ._smoothed import SmoothedClassifier
 from ._version import __version__
 from .certifiers import (
@@ -25,7 +25,7 @@ for _public in (
     FirstOrderCertifier,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
-    SigmaFromSpread,
+    ColumnSigma,
     SmoothedClassifier,
 ):
     _public.__module__ = __name__
@@ -33,12 +33,12 @@ del _public
 
 __all__ = [
     "Certificates",
+    "ColumnSigma",
     "DipoleCertifier",
     "DirectionalCertifier",
     "FirstOrderCertifier",
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
-    "SigmaFromSpread",
     "SmoothedClassifier",
     "__version__",
     "bounds",

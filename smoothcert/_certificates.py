@@ -55,8 +55,10 @@ class Certificates:
     upper_limits : frozenset of str
         Names of the limits that bound from above; they are rounded up where they are shown, all others down.
     feature_scale : ndarray in the shape of one input, or None
-        What one unit of `radius` is in each feature, in its own units: sigma, if features have one each. 0 where a
-        feature must stay as it is, inf where it does not matter. None if `radius` is in the units of the inputs.
+        What one unit of `radius` is in each feature, in its own units: sigma, if features have one each, or the unit
+        of `ColumnSigma`. 0 where a feature must stay as it is, inf where it does not matter. None if the promise is
+        about a ball in the units of the inputs; also behind scalers, `certify` returns the radius of a ball, and a
+        scale of 1 or more shows how much further each feature may move.
     """
 
     prediction: NDArray[Any]
@@ -300,7 +302,7 @@ class Certificates:
         median = float(np.median(self.radius[certified])) if certified.any() else 0.0
         where = "" if self.space == "input" else f", radius in {self.space}"
         certifier = self.provenance.get("certifier", "unknown certifier")
-        unit = "" if self.feature_scale is None else " times feature_scale"
+        unit = " times feature_scale" if isinstance(self.provenance.get("sigma"), list) else ""
         radius = f"median radius {round_digits(median, 3)}{unit}"
         return f"{len(self)} inputs, {percent}% certified, {radius}, {certifier}{where}"
 

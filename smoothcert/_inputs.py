@@ -28,6 +28,10 @@ class Inputs:
         Standard deviation of the noise, one for all features or in the shape of one input.
     noise : float or ColumnNoise
         The same for `rows`.
+    unit : float
+        What radii in units of sigma are multiplied with.
+    feature_scale : ndarray in the shape of one input, or None
+        What one unit of a radius is in each feature; None if radii are in the units of the inputs.
     frame_rows : FrameRows or None
         Turns `rows` into frames, if the base is given frames.
     """
@@ -36,31 +40,28 @@ class Inputs:
     rows: FloatArray
     sigma: float | FloatArray
     noise: Sigma
+    unit: float
+    feature_scale: FloatArray | None
     frame_rows: FrameRows | None = None
 
     @classmethod
-    def from_array(cls, X: FloatArray, sigma: float | FloatArray) -> Inputs:
-        return cls(X, X, sigma, as_noise(sigma))
+    def from_array(cls, X: FloatArray, sigma: float | FloatArray, unit: float, scale: FloatArray | None) -> Inputs:
+        return cls(X, X, sigma, as_noise(sigma), unit, scale)
 
     @classmethod
-    def from_frame(cls, X: Any, sigma: float | FloatArray) -> Inputs:
+    def from_frame(cls, X: Any, sigma: float | FloatArray, unit: float, scale: FloatArray | None) -> Inputs:
         n_columns = X.shape[1]
         noisy = np.flatnonzero(np.broadcast_to(sigma, n_columns) > 0.0)
         frame_rows = FrameRows(X, noisy)
         rows = frame_rows.numbers()
         # Behind the columns with noise comes the number of the row, which has none.
         noise = ColumnNoise(rows.shape[1], np.arange(len(noisy)), sigma[noisy]) if np.ndim(sigma) else float(sigma)  # type: ignore[index]
-        return cls(frame_rows.decode(rows), rows, sigma, noise, frame_rows)
+        return cls(frame_rows.decode(rows), rows, sigma, noise, unit, scale, frame_rows)
 
     @property
     def n_noisy(self) -> int:
         """Number of features with noise."""
         return count_noisy(self.noise, self.rows[0].size)
-
-    @property
-    def feature_scale(self) -> FloatArray | None:
-        """What one unit of a radius is in each feature; None if radii are in the units of the inputs."""
-        return self.sigma if isinstance(self.sigma, np.ndarray) else None
 
     @property
     def plain_sigma(self) -> Any:

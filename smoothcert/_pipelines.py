@@ -8,7 +8,7 @@ distances.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -19,14 +19,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ._certificates import Certificates
+from ._column_maps import column_map
+from ._lipschitz import lipschitz_bound, single_steps
 from ._noise import seed_for_purpose
 from ._sklearn_compat import BaseSearchCV
 from ._smoothed import SmoothedClassifier
-from ._transform_rounding import Expansion, divide, expansion_of
-from ._validation import FloatArray
+from ._transform_rounding import divide, expansion_of
+from ._validation import FloatArray, check_choice
 
 
-def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
+def certify(estimator: Any, X: Any, journal: Any = None, *, space: str = "input") -> Certificates:
     """Certify with a `SmoothedClassifier` that may sit inside a pipeline, a search or a frozen estimator.
 
     Parameters
@@ -38,6 +40,10 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
         Inputs of `estimator`.
     journal : path-like, default=None
         File in which progress is kept, see `SmoothedClassifier.certify`.
+    space : {"input", "smoothed"}, default="input"
+        In which space radii are wanted where steps of a pipeline come before the smoothed one. ``"input"``: in that of
+        `X`, as far as the steps are known. ``"smoothed"``: in that to which noise is added, the output of the last
+        step before; behind a scaler these are its units.
 
     Returns
     -------
@@ -45,8 +51,10 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
         With ``space="input"`` the radius is in the units of `X`. That is so when nothing comes before the smoothed
         step, and when the steps before it are known to stretch no distance by more than a factor: centring, scaling,
         selection of features, principal components, and pipelines of these. What the steps may round was then
-        subtracted from the radius, and it was divided by the factor and rounded down. Otherwise `space` names the step
-        whose output the radius is about.
+        subtracted from the radius, and it was divided by the factor and rounded down. Steps that treat columns one
+        by one, `ColumnTransformer` of these among them, leave an ellipsoid an ellipsoid: ``radius_per_feature`` says
+        how far each column of `X` alone may move, which behind a scaler is more than the radius in all columns but the
+        most delicate one. Otherwise `space` names the step whose output the radius is about.
 
     Examples
     --------
@@ -63,10 +71,15 @@ def certify(estimator: Any, X: Any, journal: Any = None) -> Certificates:
     >>> certify(pipeline, X[:2]).space
     'input'
     """
-    return _certify(estimator, X, "input", lambda smoothed, X, space: smoothed._certify(X, journal, space=space))
+    check_choice("space", space, ("input", "smoothed"))
+
+    def certify_smoothed(smoothed: SmoothedClassifier, X: Any, label: str) -> Certificates:
+        return smoothed._certify(X, journal, space=label)
+
+    return _certify(estimator, X, "input", certify_smoothed, convert=space == "input")
 
 
-def certify_to_choose(estimator: Any, X: Any) -> Certificates:
+def certify_to_choose(estimator: Any, X: Any, space: str = "input") -> Certificates:
     """Certify in order to choose among models or settings.
 
     Noise that took part in a choice proves nothing about what was chosen: the luckiest of many was chosen for its luck.
@@ -78,7 +91,7 @@ def certify_to_choose(estimator: Any, X: Any) -> Certificates:
         smoothed.random_state = seed_for_purpose(smoothed.random_state, "choice")
         return smoothed._certify(X, space=space)
 
-    return _certify(estimator, X, "input", with_other_noise)
+    return _certify(estimator, X, "input", with_other_noise, convert=space == "input")
 
 
 def find_smoothed(estimator: Any) -> SmoothedClassifier:
@@ -129,7 +142,7 @@ def _checked(estimator: Any) -> SmoothedClassifier:
 _Certify = Callable[[SmoothedClassifier, Any, str], Certificates]
 
 
-def _certify(estimator: Any, X: Any, space: str, certify_smoothed: _Certify) -> Certificates:
+def _certify(estimator: Any, X: Any, space: str, certify_smoothed: _Certify, convert: bool = True) -> Certificates:
     """Certify by the classifier inside, and keep account of the space in which its radius lives."""
     inner = _unwrap(estimator)
     if not isinstance(inner, Pipeline):
@@ -145,25 +158,59 @@ def _certify(estimator: Any, X: Any, space: str, certify_smoothed: _Certify) -> 
         X = step.transform(X)
         last = f"the output of {name}"
     # A pipeline of another type may do more than its steps.
-    expansion = expansion_of([step for _, step in steps[:-1]], given) if type(inner) is Pipeline else None
+    known = [step for _, step in steps[:-1]] if convert and type(inner) is Pipeline else None
     if type(inner) is not Pipeline and last == space:
         last = f"the input of {steps[-1][0]}"
     certificates = _certify(steps[-1][1], X, last, certify_smoothed)
-    if certificates.space != "input" or expansion is None:
+    converted = None
+    if known is not None and certificates.space == "input":
+        conversion = _as_ball if certificates.feature_scale is None else _as_ellipsoid
+        converted = conversion(certificates, known, given)
+    if converted is None:
         space = last if certificates.space == "input" else certificates.space
         return replace(certificates, space=space)
-    _warn_of_rounding(certificates.radius, expansion)
-    radius = divide(certificates.radius, expansion)
-    return replace(certificates, radius=radius, abstained=radius == 0.0)
+    return converted
 
 
-def _warn_of_rounding(radius: FloatArray, expansion: Expansion) -> None:
-    spoiled = (radius > 0.0) & (expansion.shift > 0.1 * radius)
+def _as_ball(certificates: Certificates, steps: Sequence[Any], X: Any) -> Certificates | None:
+    """Return certificates about a ball behind steps as such about a ball before them; None if that is not known.
+
+    If the steps treat columns one by one, it is part of an ellipsoid, whose radius per unit of the ball's follows: what
+    is lost to rounding takes no more from it than from the ball.
+    """
+    expansion = expansion_of(steps, X)
+    if expansion is None:
+        return None
+    _warn_of_rounding(certificates.radius, expansion.shift)
+    radius, scale = divide(certificates.radius, expansion), None
+    columns, stretch = column_map(steps, X), lipschitz_bound(steps)
+    if columns is not None and stretch is not None and list(single_steps(steps)):
+        whole = columns.scale_before(np.ones(len(columns.gain)))
+        scale = None if whole is None else whole * stretch * (1.0 - 1e-9)
+    return replace(certificates, radius=radius, abstained=radius == 0.0, feature_scale=scale)
+
+
+def _as_ellipsoid(certificates: Certificates, steps: Sequence[Any], X: Any) -> Certificates | None:
+    """Return certificates with a scale for each feature behind steps that treat columns one by one as such before
+    them; None if the steps are others."""
+    columns, after = column_map(steps, X), certificates.feature_scale
+    if columns is None or after is None or after.ndim != 1:
+        return None
+    scale = columns.scale_before(after)
+    if scale is None:
+        return None
+    radius = columns.radius_before(certificates.radius, after)
+    _warn_of_rounding(certificates.radius, certificates.radius - radius)
+    return replace(certificates, radius=radius, abstained=radius == 0.0, feature_scale=scale)
+
+
+def _warn_of_rounding(radius: FloatArray, shift: FloatArray) -> None:
+    spoiled = (radius > 0.0) & (shift > 0.1 * radius)
     if np.any(spoiled):
-        worst = int(np.argmax(np.where(spoiled, expansion.shift / np.maximum(radius, 1e-300), 0.0)))
+        worst = int(np.argmax(np.where(spoiled, shift / np.maximum(radius, 1e-300), 0.0)))
         warnings.warn(
             "Rounding in the steps before the smoothed classifier takes more than a tenth of "
-            f"{int(spoiled.sum())} radii: their output is certain to {expansion.shift[worst]:.3g} only, where the "
+            f"{int(spoiled.sum())} radii: their output is certain to {shift[worst]:.3g} only, where the "
             f"radius is {radius[worst]:.3g}. Give X in float64, or subtract an offset from it.",
             UserWarning,
             stacklevel=5,

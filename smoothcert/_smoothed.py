@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from ._certificates import Certificates, build_certificates, effective_sigma
 from ._engine import EvidenceStore, Run, Sampler, certifier_stages, collect_evidence, count_votes, progress_bar
-from ._exact import check_closed_form, exact_certificates, exact_probabilities, exact_scores
+from ._exact import exact_certificates, exact_probabilities, exact_scores
 from ._float32_cast import length_lost
 from ._frames import as_frame, is_frame
 from ._inputs import Inputs
@@ -29,7 +29,7 @@ from ._models import TrainingSettings, adapt, check_base, check_trainable, unfro
 from ._noise import seed_from
 from ._parallel import Executor, broadcast
 from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional
-from ._sigma import SIGMA_RULE, SigmaFromSpread, is_single, resolve_sigma
+from ._sigma import SIGMA_RULE, ColumnSigma, is_single, radius_unit, resolve_sigma
 from ._sklearn_compat import routing_enabled
 from ._validation import FloatArray
 from ._version import __version__
@@ -53,10 +53,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The base. It is cloned and trained on noisy copies of the data; a `sklearn.frozen.FrozenEstimator` is used as
         it is. Where `X` is a pandas DataFrame it is given DataFrames too, so steps inside it may choose columns by
         name; nets, and frozen classifiers that were trained on arrays, are given arrays.
-    sigma : float, array-like, mapping or SigmaFromSpread, default=0.25
+    sigma : float, array-like, mapping or ColumnSigma, default=0.25
         Standard deviation of the noise, in the units of `X`. Larger noise certifies further and classifies worse.
         An array in the shape of one input has one for each feature, a mapping one for each column that it names, and
-        `SigmaFromSpread` takes them from the spread of the columns. 0, and a column that is not named, means that this
+        `ColumnSigma` a multiple of the spread, or of another unit, of each column. 0, and a column that is not named, means that this
         feature is not perturbed: the certificate is about the others, and the column may hold anything that the base
         can handle. It may be changed after `fit`: votes then have the new noise, and the base stays trained for the
         old one.
@@ -217,7 +217,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         self._input_shape = X.shape[1:]
-        self._spread = self._measure_spread(X)
+        self._units = self._find_units(X)
         inputs = self._inputs(X)
         self.sigma_ = inputs.sigma
         X = model.prepare(inputs.rows)
@@ -240,7 +240,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.estimator_ = clone(self.estimator)  # kept also when training fails, with the epochs it got through
         model.train(self.estimator_, X, y, settings)
         if self._is_soft:
-            check_closed_form(unfrozen(self.estimator_))
+            exact_scores(unfrozen(self.estimator_), inputs.given[:1], inputs.sigma)  # what has none is refused here
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -324,7 +324,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         started = time.perf_counter()
         model = adapt(self.estimator_)
         X, noise = model.prepare(inputs.rows), inputs.noise
-        keys, unit, lost = inputs.keys(X), effective_sigma(noise, X.dtype), length_lost(inputs.rows, X, noise)
+        keys, unit, lost = (
+            inputs.keys(X),
+            inputs.unit * effective_sigma(noise, X.dtype),
+            length_lost(inputs.rows, X, noise),
+        )
         voter, seed = inputs.with_frames(model.voter(self.classes_)), seed_from(self.random_state)
         gradients = voter.differentiable(X[0])
         provenance = {
@@ -390,10 +394,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "progress to be kept."
             )
         exact = exact_certificates(unfrozen(self.estimator_), inputs.given, inputs.sigma)
-        radius = exact.radius
-        if inputs.feature_scale is None:
-            # One rounding in the product, one step back; an infinite radius stays one.
-            radius = np.where(np.isinf(radius), np.inf, np.nextafter(radius * inputs.sigma, 0.0))
+        factor = inputs.unit if isinstance(inputs.sigma, np.ndarray) else inputs.sigma
+        # One rounding in the product, one step back; an infinite radius stays one.
+        radius = np.where(np.isinf(exact.radius), np.inf, np.nextafter(exact.radius * factor, 0.0))
         return Certificates(
             prediction=self.classes_[exact.prediction],
             radius=radius,
@@ -438,26 +441,28 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _inputs(self, X: Any) -> Inputs:
         """Return checked data with the noise that belongs to them."""
-        names = getattr(self, "feature_names_in_", None)
-        sigma = resolve_sigma(self.sigma, self._input_shape, names, self._known_spread())
+        names, units = getattr(self, "feature_names_in_", None), self._known_units()
+        sigma = resolve_sigma(self.sigma, self._input_shape, names, units)
+        scale = sigma if isinstance(sigma, np.ndarray) and units is None else units
+        noise = sigma, radius_unit(self.sigma), scale
         if self._frame_columns is None:
-            return Inputs.from_array(X, sigma)
-        return Inputs.from_frame(as_frame(X, self._frame_columns), sigma)
+            return Inputs.from_array(X, *noise)
+        return Inputs.from_frame(as_frame(X, self._frame_columns), *noise)
 
-    def _measure_spread(self, X: Any) -> tuple[Any, FloatArray] | None:
-        """Return the spread of the columns of training data, and what it is a measure of."""
-        if not isinstance(self.sigma, SigmaFromSpread):
+    def _find_units(self, X: Any) -> tuple[ColumnSigma, FloatArray] | None:
+        """Return the units of the columns of training data, and what they were found by."""
+        if not isinstance(self.sigma, ColumnSigma):
             return None
         columns = [X.iloc[:, j].to_numpy() for j in range(X.shape[1])] if is_frame(X) else list(X.reshape(len(X), -1).T)
-        spread = self.sigma.measure_spread(columns, getattr(self, "feature_names_in_", None))
-        return _spread_of(self.sigma), spread.reshape(self._input_shape)
+        names = getattr(self, "feature_names_in_", None)
+        return clone(self.sigma), self.sigma.find_units(columns, self._input_shape, names)
 
-    def _known_spread(self) -> FloatArray | None:
-        """Return the spread that `sigma` asks for, if it was measured in `fit`."""
-        if self._spread is None or not isinstance(self.sigma, SigmaFromSpread):
+    def _known_units(self) -> FloatArray | None:
+        """Return the units that `sigma` asks for, if they were found in `fit`."""
+        if self._units is None or not isinstance(self.sigma, ColumnSigma):
             return None
-        measured, spread = self._spread
-        return spread if measured == _spread_of(self.sigma) else None
+        used, units = self._units
+        return units if self.sigma.finds_the_same_units(used) else None
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if shape[1:] != self._input_shape:
@@ -519,10 +524,6 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = False
         tags.classifier_tags.multi_class = True
         return tags
-
-
-def _spread_of(sigma: SigmaFromSpread) -> Any:
-    return sigma.measure, list(sigma.fixed)
 
 
 def _without_torch(X: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._certificates import Certificates
 from .._pipelines import certify_to_choose
+from .._validation import check_choice
 from ._scores import abstention_rate, average_certified_radius, certified_accuracy_score
 
 _NAMED: dict[str, Callable[[Any, Certificates], float]] = {
@@ -17,7 +18,7 @@ _NAMED: dict[str, Callable[[Any, Certificates], float]] = {
 }
 
 
-def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
+def make_certified_scorer(radius: Any = 0.0, *, space: str = "input") -> CertifiedScorer:
     """A scorer that certifies and then scores, for `cross_val_score`, `GridSearchCV` and the like.
 
     Parameters
@@ -25,7 +26,11 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
     radius : float, str or sequence of these, default=0.0
         A number: the certified accuracy at that radius. ``"average_radius"``: the average certified radius.
         ``"certified_share"``: the share of inputs not abstained from. A sequence: all of these, from a single
-        certification; `GridSearchCV` then wants ``refit`` to name one, say ``"accuracy_at_0.25"``.
+        certification; `GridSearchCV` then wants ``refit`` to name one, say ``"accuracy_at_0.25"``. Where features
+        have a sigma each, it is in units of sigma, which differ between candidates; with `ColumnSigma` it is in units
+        that do not.
+    space : {"input", "smoothed"}, default="input"
+        As in `smoothcert.certify`: the space of radii where steps of a pipeline come before the smoothed one.
 
     Returns
     -------
@@ -54,19 +59,22 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
                 f"radius must be a number of at least 0 or one of {sorted(_NAMED)}, got {item!r}. "
                 "Give the radius at which accuracy is to be certified, for example 0.25."
             )
-    return CertifiedScorer(wanted, several)
+    check_choice("space", space, ("input", "smoothed"))
+    return CertifiedScorer(wanted, several, space)
 
 
 class CertifiedScorer:
     """What `make_certified_scorer` makes; it pickles."""
 
-    def __init__(self, wanted: list[Any], several: bool) -> None:
+    def __init__(self, wanted: list[Any], several: bool, space: str = "input") -> None:
         self.wanted = wanted
         self.several = several
+        self.space = space
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> Any:
-        certificates = certify_to_choose(estimator, X)
-        if certificates.space != "input" and any(item not in (0, "certified_share") for item in self.wanted):
+        certificates = certify_to_choose(estimator, X, self.space)
+        unexpected = certificates.space != "input" and self.space == "input"
+        if unexpected and any(item not in (0, "certified_share") for item in self.wanted):
             warnings.warn(
                 f"The radii of {self!r} are distances in {certificates.space}, not in the units of X: it is not known "
                 "by how much the steps before stretch distances. Compare them among models with the same steps only.",
