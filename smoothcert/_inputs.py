@@ -68,6 +68,10 @@ class Inputs:
         """Sigma as a number or as lists of numbers."""
         return self.sigma.tolist() if isinstance(self.sigma, np.ndarray) else self.sigma
 
+    def in_radius_units(self, lengths: FloatArray | None) -> FloatArray | None:
+        """Return lengths in units of sigma in those of radii, rounded up."""
+        return lengths if lengths is None or self.unit == 1.0 else lengths * self.unit * (1.0 + 1e-14)
+
     def keys(self, rows: FloatArray) -> list[int]:
         """Return numbers that stand for the content of the rows, in the precision in which they are used."""
         keys = None if self.frame_rows is None else self.frame_rows.keys(rows)

@@ -23,8 +23,8 @@ _NORMAL_IQR = 1.3489795003921634
 class ColumnSigma(BaseEstimator):
     """Noise in proportion to a unit of each column, such as its spread in the training data.
 
-    Give it to `SmoothedClassifier` as `sigma`. Radii are then in these units, whatever the factor, so that candidates of
-    a search over `sigma__factor` can be compared.
+    Give it to `SmoothedClassifier` as `sigma`. Radii are then in these units, whatever the factor, so that candidates
+    of a search over `sigma__factor` can be compared.
 
     Parameters
     ----------
@@ -70,10 +70,11 @@ class ColumnSigma(BaseEstimator):
 
     def finds_the_same_units(self, other: ColumnSigma) -> bool:
         """Return whether two differ in the factor at most."""
-        mine, theirs = (
-            repr((s.unit.tolist() if isinstance(s.unit, np.ndarray) else s.unit, list(s.fixed))) for s in (self, other)
-        )
-        return mine == theirs
+        return self._settings() == other._settings()
+
+    def _settings(self) -> str:
+        unit = self.unit.tolist() if isinstance(self.unit, np.ndarray) else self.unit
+        return repr((unit, list(self.fixed)))
 
     def find_units(self, columns: Sequence[NDArray[Any]], shape: tuple[int, ...], names: Names) -> FloatArray:
         """Return the unit of each column of the training data, 0 where a column gets no noise.

@@ -56,10 +56,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     sigma : float, array-like, mapping or ColumnSigma, default=0.25
         Standard deviation of the noise, in the units of `X`. Larger noise certifies further and classifies worse.
         An array in the shape of one input has one for each feature, a mapping one for each column that it names, and
-        `ColumnSigma` a multiple of the spread, or of another unit, of each column. 0, and a column that is not named, means that this
-        feature is not perturbed: the certificate is about the others, and the column may hold anything that the base
-        can handle. It may be changed after `fit`: votes then have the new noise, and the base stays trained for the
-        old one.
+        `ColumnSigma` a multiple of the spread, or of another unit, of each column. 0, and a column that is not named,
+        means that this feature is not perturbed: the certificate is about the others, and the column may hold anything
+        that the base can handle. It may be changed after `fit`: votes then have the new noise, and the base stays
+        trained for the old one.
     certifier : certifier, default=None
         What proves the radii, for example `DipoleCertifier()`. None means `DirectionalCertifier()`.
     voting : {"hard", "soft"}, default="hard"
@@ -324,11 +324,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         started = time.perf_counter()
         model = adapt(self.estimator_)
         X, noise = model.prepare(inputs.rows), inputs.noise
-        keys, unit, lost = (
-            inputs.keys(X),
-            inputs.unit * effective_sigma(noise, X.dtype),
-            length_lost(inputs.rows, X, noise),
-        )
+        keys, unit = inputs.keys(X), inputs.unit * effective_sigma(noise, X.dtype)
+        lost = inputs.in_radius_units(length_lost(inputs.rows, X, noise))
         voter, seed = inputs.with_frames(model.voter(self.classes_)), seed_from(self.random_state)
         gradients = voter.differentiable(X[0])
         provenance = {
@@ -349,6 +346,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 gradients=gradients,
                 sigma=inputs.sigma,
                 n_noisy=inputs.n_noisy,
+                feature_scale=inputs.feature_scale,
                 effective_sigma=unit,
                 X=X,
                 keys=keys,

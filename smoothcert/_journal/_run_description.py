@@ -36,6 +36,8 @@ class RunDescription:
         Standard deviation of the noise, one for all features or one for each.
     n_noisy : int
         Number of features with noise.
+    feature_scale : ndarray or None
+        What one unit of a radius is in each feature.
     effective_sigma : float
         What radii are multiplied with.
     X : ndarray
@@ -59,6 +61,7 @@ class RunDescription:
     gradients: bool
     sigma: float | FloatArray
     n_noisy: int
+    feature_scale: FloatArray | None
     effective_sigma: float
     X: FloatArray
     keys: Sequence[int]
@@ -94,7 +97,7 @@ class RunDescription:
             "effective_sigma": self.effective_sigma,
             "lost": None if self.lost is None else self.lost.tolist(),
             "space": self.space,
-            "feature_scale": self.sigma.tolist() if isinstance(self.sigma, np.ndarray) else None,
+            "feature_scale": None if self.feature_scale is None else self.feature_scale.tolist(),
             "provenance": dict(self.provenance),
         }
 
