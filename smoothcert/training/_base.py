@@ -41,6 +41,9 @@ class BaseRecipe(BaseEstimator, ABC):
     least_copies: ClassVar[int] = 1
     """The smallest number of copies with which the recipe makes sense."""
 
+    moves_inputs: ClassVar[bool] = False
+    """Whether it moves inputs by distances in their units, for which all features must have one sigma."""
+
     def __init__(self, copies: int = 1, chunking: str | None = "step") -> None:
         self.copies = copies
         self.chunking = chunking

@@ -98,7 +98,7 @@ def fit_net(
 
 def _check_moves_no_inputs(recipe: BaseRecipe, sigma: Sigma) -> None:
     """Refuse attacks in units that are not those of the noise."""
-    if isinstance(sigma, ColumnNoise) and type(recipe).adversary is not BaseRecipe.adversary:
+    if isinstance(sigma, ColumnNoise) and recipe.moves_inputs:
         raise ValueError(
             f"sigma must be one number for training={recipe!r}, which moves inputs by distances in the units of X, got "
             "one for each feature. Scale the features before, or use GaussianNoise, Consistency or MACER."

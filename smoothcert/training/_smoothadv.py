@@ -48,6 +48,8 @@ class SmoothAdv(BaseRecipe):
     [0.1, 0.5, 1.0, 1.0]
     """
 
+    moves_inputs = True
+
     def __init__(
         self,
         eps: float | None = None,

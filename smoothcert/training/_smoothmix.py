@@ -49,6 +49,8 @@ class SmoothMix(BaseRecipe):
     1.0
     """
 
+    moves_inputs = True
+
     def __init__(
         self,
         weight: float = 5.0,
