@@ -6,6 +6,7 @@ from . import bounds, confidence, datasets, metrics, plotting, tallies, testing,
 from ._certificates import Certificates
 from ._journal import read_journal
 from ._pipelines import certify
+from ._sigma import ColumnSigma
 from ._smoothed import SmoothedClassifier
 from ._version import __version__
 from ._warnings import LongRunWarning, UnaskedRadiusWarning, UnreachableRadiusWarning
@@ -26,6 +27,7 @@ for _public in (
     LongRunWarning,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
+    ColumnSigma,
     SmoothedClassifier,
     UnaskedRadiusWarning,
     UnreachableRadiusWarning,
@@ -35,6 +37,7 @@ del _public
 
 __all__ = [
     "Certificates",
+    "ColumnSigma",
     "DipoleCertifier",
     "DirectionalCertifier",
     "FirstOrderCertifier",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._column_noise import ColumnNoise, Sigma
 from ._engine import Evidence
 from ._float32_cast import shorten
 from ._validation import BoolArray, FloatArray, as_float_array
@@ -39,7 +40,8 @@ class Certificates:
         Class that the vote points to, as labelled in training. Also given where the certifier abstains.
     radius : ndarray of shape (n,)
         Radius, in the units of the space named by `space`, within which no perturbation changes the vote; rounded
-        down. 0 where abstained.
+        down. 0 where abstained. With a `feature_scale` it is in units of that: the promise is about perturbations
+        `delta` with ``sum((delta / feature_scale) ** 2) < radius ** 2`` that are 0 where the scale is 0.
     abstained : ndarray of bool, shape (n,)
         Where nothing could be proved.
     limits : mapping of str to ndarray
@@ -60,6 +62,11 @@ class Certificates:
         ``"hopeless"``, none of those that are not certified is within reach; ``"wrong candidate"``, the votes point to
         another class than the label given; ``"out of samples"``. Where labels were given without a radius: ``"wrong
         candidate"`` or ``"complete"``.
+    feature_scale : ndarray in the shape of one input, or None
+        What one unit of `radius` is in each feature, in its own units: sigma, if features have one each, or the unit
+        of `ColumnSigma`. 0 where a feature must stay as it is, inf where it does not matter. None if the promise is
+        about a ball in the units of the inputs; also behind scalers, `certify` returns the radius of a ball, and a
+        scale of 1 or more shows how much further each feature may move.
     """
 
     prediction: NDArray[Any]
@@ -72,6 +79,7 @@ class Certificates:
     upper_limits: frozenset[str] = frozenset()
     samples_used: NDArray[np.int64] | None = None
     stopped: NDArray[np.str_] | None = None
+    feature_scale: FloatArray | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -86,6 +94,8 @@ class Certificates:
         for name, kind in (("samples_used", np.int64), ("stopped", np.str_)):
             if getattr(self, name) is not None:
                 put(self, name, _frozen(np.atleast_1d(np.asarray(getattr(self, name), dtype=kind))))
+        if self.feature_scale is not None:
+            put(self, "feature_scale", _frozen(as_float_array("feature_scale", self.feature_scale)))
         n = len(self.prediction)
         for name, value in (
             ("radius", self.radius),
@@ -126,7 +136,8 @@ class Certificates:
             dict(self.counts),
             dict(self.provenance),
         )
-        return type(self), (*parts, self.space, self.upper_limits, self.samples_used, self.stopped)
+        more = self.samples_used, self.stopped, self.feature_scale
+        return type(self), (*parts, self.space, self.upper_limits, *more)
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -143,6 +154,23 @@ class Certificates:
             counts={name: value[index] for name, value in self.counts.items()},
             **of_inputs,
         )
+
+    @property
+    def radius_per_feature(self) -> FloatArray:
+        """How far each feature alone may move, in its own units, rounded down; shape (n, ...) like the inputs.
+
+        0 in features without noise, about which nothing is promised. Several features that move together share the
+        radius: ``sum((delta / feature_scale) ** 2)`` must stay below its square. Where all features have one unit,
+        there is one column for all.
+        """
+        if self.feature_scale is None:
+            return self.radius[:, None]
+        radius = self.radius.reshape(-1, *[1] * self.feature_scale.ndim)
+        with np.errstate(invalid="ignore"):
+            product = np.nextafter(radius * self.feature_scale, 0.0)
+        # A feature that does not matter may move as far as it likes; nothing is promised where nothing is certified.
+        product = np.where(np.isinf(radius) | np.isinf(self.feature_scale), np.inf, product)
+        return np.where((radius == 0.0) | (self.feature_scale == 0.0), 0.0, product)
 
     @classmethod
     def concatenate(cls, certificates: Sequence[Certificates]) -> Certificates:
@@ -228,7 +256,7 @@ class Certificates:
 
     def _log_columns(self) -> dict[str, list[str]]:
         counts, limits = self.counts, self.limits
-        sigma = self.provenance.get("sigma", 1.0)
+        sigma = self.provenance.get("sigma", 1.0) if self.feature_scale is None else 1.0
         columns: dict[str, list[str]] = {}
         if "both" in counts:
             columns["raw_count_symmetric"] = [str(v) for v in counts["both"]]
@@ -260,6 +288,8 @@ class Certificates:
         arrays: dict[str, NDArray[Any]] = {"radius": self.radius, "abstained": self.abstained}
         arrays["prediction"], is_object = plain_labels(self.prediction)
         arrays |= self._per_input()
+        if self.feature_scale is not None:
+            arrays["feature_scale"] = self.feature_scale
         for group, values in (("limits", self.limits), ("counts", self.counts)):
             arrays.update({f"{group}/{name}": value for name, value in values.items()})
         about = {
@@ -299,8 +329,8 @@ class Certificates:
                 groups[group][key] = value
         prediction = arrays["prediction"].astype(object) if about["object"] else arrays["prediction"]
         parts = prediction, arrays["radius"], arrays["abstained"], groups["limits"], groups["counts"]
-        of_inputs = {name: arrays[name] for name in ("samples_used", "stopped") if name in arrays}
-        return cls(*parts, about["provenance"], about["space"], frozenset(about["upper_limits"]), **of_inputs)
+        known = {name: arrays[name] for name in ("samples_used", "stopped", "feature_scale") if name in arrays}
+        return cls(*parts, about["provenance"], about["space"], frozenset(about["upper_limits"]), **known)
 
     def _headline(self) -> str:
         where = "" if self.space == "input" else f", radius in {self.space}"
@@ -308,14 +338,15 @@ class Certificates:
         return f"{len(self)} inputs, {self._outcome()}, {certifier}{where}"
 
     def _outcome(self) -> str:
+        unit = " times feature_scale" if isinstance(self.provenance.get("sigma"), list) else ""
         if self.asked_radii is not None:
             # The median of radii that were not sampled further says nothing.
             shares = ", ".join(f"{self._percent(self.radius >= radius)}% at {radius:g}" for radius in self.asked_radii)
             samples = f", {np.mean(self.samples_used):.0f} samples an input" if self.samples_used is not None else ""
-            return f"certified {shares}{samples if len(self) else ''}"
+            return f"certified {shares}{unit}{samples if len(self) else ''}"
         certified = ~self.abstained
         median = float(np.median(self.radius[certified])) if certified.any() else 0.0
-        return f"{self._percent(certified)}% certified, median radius {round_digits(median, 3)}"
+        return f"{self._percent(certified)}% certified, median radius {round_digits(median, 3)}{unit}"
 
     def _percent(self, which: BoolArray) -> int:
         """Share of inputs that are certified, rounded down, like everything that promises."""
@@ -364,6 +395,7 @@ def round_digits(value: float, digits: int, up: bool = False) -> str:
 def _settings(certificates: Certificates) -> dict[str, Any]:
     settings = {k: v for k, v in certificates.provenance.items() if k not in ("seed", "seconds")}
     settings |= {"space": certificates.space, "known of each input": sorted(certificates._per_input())}
+    settings |= {"feature_scale": _plain_scale(certificates)}
     # Where sampling may end early, a batch has only the limits and counts of the tests that it came to.
     if certificates.stopped is None:
         settings |= {"limits": sorted(certificates.limits)}
@@ -399,6 +431,10 @@ def _put(
     return joined
 
 
+def _plain_scale(certificates: Certificates) -> Any:
+    return None if certificates.feature_scale is None else certificates.feature_scale.tolist()
+
+
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
@@ -424,9 +460,15 @@ def plain_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     return labels.astype(str), True
 
 
-def effective_sigma(sigma: float, dtype: Any) -> float:
+def effective_sigma(sigma: Sigma, dtype: Any) -> float:
     """Return what radii are multiplied with: noise is scaled in the precision of the data, where sigma may round
-    down."""
+    down.
+
+    Where each feature has its own, radii stay in units of sigma, and the factor is at most 1: if noise is applied with
+    ``s_j`` in place of ``sigma_j``, then ``|delta / s| <= |delta / sigma| / min_j (s_j / sigma_j)``.
+    """
+    if isinstance(sigma, ColumnNoise):
+        return _effective_unit(sigma, np.dtype(dtype))
     with np.errstate(over="ignore"):
         applied = float(np.dtype(dtype).type(sigma))
     if not np.isfinite(applied):
@@ -435,6 +477,20 @@ def effective_sigma(sigma: float, dtype: Any) -> float:
             "Bring the data to units in which the noise is moderate."
         )
     return min(sigma, applied)
+
+
+def _effective_unit(sigma: ColumnNoise, dtype: np.dtype[Any]) -> float:
+    with np.errstate(over="ignore", under="ignore"):
+        applied = sigma.sigma.astype(dtype).astype(np.float64)
+    wrong = ~(np.isfinite(applied) & (applied > 0.0))
+    if np.any(wrong):
+        raise ValueError(
+            f"sigma must be a positive finite number in the precision of the data, {dtype}, for each feature with "
+            f"noise, got {float(sigma.sigma[wrong][0])!r}. Bring the data to units in which the noise is moderate."
+        )
+    if np.all(applied >= sigma.sigma):
+        return 1.0
+    return float(np.nextafter(np.min(applied / sigma.sigma), 0.0))
 
 
 def issue_radius(radius: FloatArray, sigma: float, lost: FloatArray | None) -> FloatArray:
@@ -460,6 +516,7 @@ def build_certificates(
     provenance: Mapping[str, Any],
     space: str = "input",
     lost: FloatArray | None = None,
+    feature_scale: FloatArray | None = None,
 ) -> Certificates:
     """Return the certificates that the evidence proves, in the units of the inputs.
 
@@ -475,6 +532,8 @@ def build_certificates(
     space : str
     lost : ndarray, optional
         What the radius of each row loses by a cast of its input.
+    feature_scale : ndarray, optional
+        What one unit of a radius is in each feature.
     """
     n, place = len(evidence.rows), {row: i for i, row in enumerate(evidence.rows)}
     proved = np.zeros(n)
@@ -504,4 +563,5 @@ def build_certificates(
         upper_limits=frozenset(upper_limits),
         samples_used=evidence.samples,
         stopped=evidence.stopped,
+        feature_scale=feature_scale,
     )

@@ -13,12 +13,17 @@ term for numbers below the normal range), hence :math:`|c(x') - x'| \le u (|x| +
 
 the majority at :math:`c(x')` is the certified one if :math:`(1 + u) |x' - x| + \ell(x) < r`, which holds for all
 :math:`x'` closer to :math:`x` than :math:`(1 - 2u) r - \ell(x)`.
+
+Where each feature has a standard deviation :math:`\sigma_i` of its own, distances are in units of sigma: every
+component above is divided by :math:`\sigma_i`, and :math:`\sqrt d` becomes :math:`|1 / \sigma|`. Features without noise
+are the same in :math:`x` and :math:`x'`, so their casts are too, and they are left out.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ._column_noise import ColumnNoise, Sigma
 from ._validation import FloatArray
 
 _ROUNDOFF = 2.0**-24
@@ -33,14 +38,16 @@ is lost stays below one percent. A row that loses more is far from the origin co
 digits are lost to an offset."""
 
 
-def length_lost(given: FloatArray, cast: FloatArray, sigma: float) -> FloatArray | None:
+def length_lost(given: FloatArray, cast: FloatArray, sigma: Sigma) -> FloatArray | None:
     """Return the length that every radius loses by a cast, rounded up; None where there was no cast.
+
+    It is in the units of the inputs, or in units of sigma where each feature has its own.
 
     Parameters
     ----------
     given, cast : ndarray of shape (n_rows, ...)
         Rows before and after.
-    sigma : float
+    sigma : float or ColumnNoise
         Standard deviation of the noise, against which the length must be small.
 
     Returns
@@ -52,18 +59,25 @@ def length_lost(given: FloatArray, cast: FloatArray, sigma: float) -> FloatArray
     rows, rounded = (a.reshape(len(a), -1).astype(np.float64) for a in (given, cast))
     n_features = rows.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = np.linalg.norm(rounded - rows, axis=1)  # the difference of two such close numbers is exact
-        length: FloatArray = moved + _ROUNDOFF * np.linalg.norm(rows, axis=1) + np.sqrt(n_features) * 2.0**-148
+        size: FloatArray = rows
+        moved: FloatArray = rounded - rows  # the difference of two such close numbers is exact
+        if isinstance(sigma, ColumnNoise):
+            size, moved = sigma.to_units(rows), sigma.to_units(moved)
+            unit, deviation, smallest = 1.0, float(sigma.sigma.max()), float(np.linalg.norm(1.0 / sigma.sigma))
+        else:
+            unit, deviation, smallest = sigma, sigma, float(np.sqrt(n_features))
+        # An adversary's input must not overflow either; no radius is larger than 100 sigma.
+        largest = np.max(np.abs(rows), axis=1, initial=0.0) + 100.0 * deviation
+        length: FloatArray = np.linalg.norm(moved, axis=1) + _ROUNDOFF * np.linalg.norm(size, axis=1)
+        length += smallest * 2.0**-148
         # Sums of squares and roots in float64; this is more than all their roundings.
         length *= 1.0 + 4.0 * (n_features + 8.0) * np.finfo(np.float64).eps
-        # An adversary's input must not overflow either; no radius is larger than 100 sigma.
-        largest = np.max(np.abs(rows), axis=1, initial=0.0) + 100.0 * sigma
-    wrong = ~(length <= _SMALL * sigma) | ~(largest < _LARGEST)
+    wrong = ~(length <= _SMALL * unit) | ~(largest < _LARGEST)
     if np.any(wrong):
         row = int(np.argmax(wrong))
         raise ValueError(
             f"X must be held by float32, in which nets compute, to {_SMALL:g} sigma, got row {row}, where the cast "
-            f"from {given.dtype} may move an input by {length[row]:.3g}, and sigma={sigma:g}. Subtract an offset from "
+            f"from {given.dtype} may move an input by {length[row]:.3g}, and sigma={unit:g}. Subtract an offset from "
             "X, or scale it, so that its values are not so much larger than sigma; or give X in float32, and the "
             "certificates are about float32 inputs."
         )

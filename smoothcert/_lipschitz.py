@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
+from ._sklearn_compat import input_columns
 from ._validation import FloatArray, IndexArray
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -23,12 +25,15 @@ _ROUNDINGS = 4.0
 
 def lipschitz_bound(steps: Sequence[Any]) -> float | None:
     """By how much fitted transformers, one after the other, can stretch a distance at most; None if not known."""
-    factor, whole = 1.0, None
+    factor = 1.0
+    whole: _Linear | None = None
     for step in single_steps(steps):
         append = _KNOWN.get(type(step).__name__)
         if append is None or not type(step).__module__.startswith("sklearn."):
             return None
         whole = append(_Linear(step.n_features_in_) if whole is None else whole, step)
+        if whole is None:
+            return None
         if getattr(step, "clip", False):
             # Clipping stretches nothing, but what follows may no longer undo what came before.
             factor, whole = _product_up(factor, whole.norm()), None
@@ -50,6 +55,26 @@ def single_steps(steps: Sequence[Any]) -> Iterator[Any]:
             yield from single_steps([inner for _, inner in step.steps])
         else:
             yield step
+
+
+def parts_of_columns(transformer: Any) -> list[tuple[Any, IndexArray, slice]] | None:
+    """Return the parts of a fitted ColumnTransformer that have outputs: steps, columns of the input and of the output.
+
+    None if outputs are weighted.
+    """
+    if transformer.transformer_weights:
+        return None
+    parts = []
+    for name, part, _ in transformer.transformers_:
+        place = transformer.output_indices_[name]
+        if place.stop > place.start:
+            steps = [] if _is_identity(part) else [part]
+            parts.append((steps, input_columns(transformer, name), place))
+    return parts
+
+
+def _is_identity(step: Any) -> bool:
+    return type(step) is FunctionTransformer and step.func is None
 
 
 class _Linear:
@@ -146,7 +171,32 @@ def _selected(before: _Linear, step: Any) -> _Linear:
     return before.select(step.get_support(indices=True))
 
 
-_KNOWN: dict[str, Callable[[_Linear, Any], _Linear]] = {
+def _columns_apart(before: _Linear, step: Any) -> _Linear | None:
+    """Several maps of some of the columns each, one below the other."""
+    parts = parts_of_columns(step)
+    if not parts:
+        return None
+    whole = np.zeros((max(place.stop for _, _, place in parts), step.n_features_in_))
+    error = 0.0
+    for steps, columns, place in parts:
+        part: _Linear | None = _Linear(len(columns)).matmul(np.eye(len(columns)))
+        for inner in single_steps(steps):
+            append = _KNOWN.get(type(inner).__name__)
+            if append is None or not type(inner).__module__.startswith("sklearn.") or getattr(inner, "clip", False):
+                return None
+            part = append(part, inner) if part is not None else None
+        if part is None or part.matrix is None:
+            return None
+        whole[place, columns] = part.matrix
+        error += part.error
+    size = before.norm()
+    after = before.matmul(whole)
+    after.error += error * size
+    return after
+
+
+_KNOWN: dict[str, Callable[[_Linear, Any], _Linear | None]] = {
+    "ColumnTransformer": _columns_apart,
     "PCA": _pca,
     "IncrementalPCA": _pca,
     "TruncatedSVD": lambda before, step: before.matmul(step.components_),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -20,11 +20,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ._certificates import Certificates
+from ._column_maps import column_map
+from ._lipschitz import lipschitz_bound, single_steps
 from ._noise import seed_for_purpose
 from ._sklearn_compat import BaseSearchCV
 from ._smoothed import SmoothedClassifier
-from ._transform_rounding import Expansion, divide, expansion_of
-from ._validation import FloatArray
+from ._transform_rounding import divide, expansion_of
+from ._validation import FloatArray, check_choice
 
 
 def certify(
@@ -35,6 +37,7 @@ def certify(
     radius: Any = None,
     journal: Any = None,
     max_samples: int | None = None,
+    space: str = "input",
 ) -> Certificates:
     """Certify with a `SmoothedClassifier` that may sit inside a pipeline, a search or a frozen estimator.
 
@@ -54,6 +57,10 @@ def certify(
         File in which progress is kept, see `SmoothedClassifier.certify`.
     max_samples : int, default=None
         Samples of an input at most, see `SmoothedClassifier.certify`.
+    space : {"input", "smoothed"}, default="input"
+        In which space radii are wanted where steps of a pipeline come before the smoothed one. ``"input"``: in that of
+        `X`, as far as the steps are known. ``"smoothed"``: in that to which noise is added, the output of the last
+        step before; behind a scaler these are its units.
 
     Returns
     -------
@@ -61,8 +68,10 @@ def certify(
         With ``space="input"`` the radius is in the units of `X`. That is so when nothing comes before the smoothed
         step, and when the steps before it are known to stretch no distance by more than a factor: centring, scaling,
         selection of features, principal components, and pipelines of these. What the steps may round was then
-        subtracted from the radius, and it was divided by the factor and rounded down. Otherwise `space` names the step
-        whose output the radius is about.
+        subtracted from the radius, and it was divided by the factor and rounded down. Steps that treat columns one
+        by one, `ColumnTransformer` of these among them, leave an ellipsoid an ellipsoid: ``radius_per_feature`` says
+        how far each column of `X` alone may move, which behind a scaler is more than the radius in all columns but the
+        most delicate one. Otherwise `space` names the step whose output the radius is about.
 
     Examples
     --------
@@ -79,15 +88,22 @@ def certify(
     >>> certify(pipeline, X[:2]).space
     'input'
     """
+    check_choice("space", space, ("input", "smoothed"))
 
     def certify_smoothed(smoothed: SmoothedClassifier, X: Any, **place: Any) -> Certificates:
         return smoothed._certify(X, y, radius=radius, journal=journal, max_samples=max_samples, **place)
 
-    return _certify(estimator, X, "input", certify_smoothed)
+    return _certify(estimator, X, "input", certify_smoothed, () if space == "input" else None)
 
 
 def certify_to_choose(
-    estimator: Any, X: Any, y: Any = None, *, radius: Any = None, max_samples: int | None = None
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    radius: Any = None,
+    max_samples: int | None = None,
+    space: str = "input",
 ) -> Certificates:
     """Certify in order to choose among models or settings.
 
@@ -100,7 +116,7 @@ def certify_to_choose(
         smoothed.random_state = seed_for_purpose(smoothed.random_state, "choice")
         return smoothed._certify(X, y, radius=radius, max_samples=max_samples, **place)
 
-    return _certify(estimator, X, "input", with_other_noise)
+    return _certify(estimator, X, "input", with_other_noise, () if space == "input" else None)
 
 
 def convert_radius(estimator: Any, X: Any, radius: float) -> FloatArray:
@@ -161,8 +177,12 @@ def _checked(estimator: Any) -> SmoothedClassifier:
 _Certify = Callable[..., Certificates]
 
 
+_Before = tuple[Sequence[Any], Any]
+"""Steps of a pipeline, and what they were given."""
+
+
 def _certify(
-    estimator: Any, X: Any, space: str, certify_smoothed: _Certify, outer: Sequence[Expansion] = ()
+    estimator: Any, X: Any, space: str, certify_smoothed: _Certify, outer: Sequence[_Before] | None = ()
 ) -> Certificates:
     """Certify by the classifier inside, and keep account of the space in which its radius lives.
 
@@ -174,12 +194,12 @@ def _certify(
         What `X` is.
     certify_smoothed : callable
         Certifies by the classifier itself; it is told the space, and how radii are converted on the way back.
-    outer : sequence of Expansion
-        Of the steps before `X`, the first ones first, as far as they will be divided by.
+    outer : sequence of (steps, inputs), or None
+        What came before `X`, the first ones first, as far as radii will be converted. None converts nothing.
     """
     inner = _unwrap(estimator)
     if not isinstance(inner, Pipeline):
-        return certify_smoothed(_checked(inner), X, space=space, convert=partial(_divide_by_all, list(outer)))
+        return certify_smoothed(_checked(inner), X, space=space, converter=partial(_converter, outer))
     check_is_fitted(inner)
     steps = list(inner.steps)
     while type(steps[-1][1]) is Pipeline:  # what is known of all steps together is more than of each
@@ -191,32 +211,91 @@ def _certify(
         X = step.transform(X)
         last = f"the output of {name}"
     # A pipeline of another type may do more than its steps.
-    expansion = expansion_of([step for _, step in steps[:-1]], given) if type(inner) is Pipeline else None
+    known = [step for _, step in steps[:-1]] if type(inner) is Pipeline else None
     if type(inner) is not Pipeline and last == space:
         last = f"the input of {steps[-1][0]}"
-    known = () if expansion is None else (*outer, expansion)
-    certificates = _certify(steps[-1][1], X, last, certify_smoothed, known)
-    if certificates.space != "input" or expansion is None:
+    before = None if known is None or outer is None else (known, given)
+    inside = None if outer is None else () if before is None else (*outer, before)
+    certificates = _certify(steps[-1][1], X, last, certify_smoothed, inside)
+    conversion = None
+    if before is not None and certificates.space == "input":
+        conversion = _conversion(*before, certificates.feature_scale)
+    if conversion is None:
         space = last if certificates.space == "input" else certificates.space
         return replace(certificates, space=space)
-    _warn_of_rounding(certificates.radius, expansion)
-    radius = divide(certificates.radius, expansion)
-    return replace(certificates, radius=radius, abstained=radius == 0.0)
+    _warn_of_rounding(certificates.radius, conversion.lost(certificates.radius))
+    radius = conversion.radius(certificates.radius)
+    return replace(certificates, radius=radius, abstained=radius == 0.0, feature_scale=conversion.scale)
 
 
-def _divide_by_all(expansions: Sequence[Expansion], radius: FloatArray) -> FloatArray:
-    for expansion in reversed(expansions):
-        radius = divide(radius, expansion)
-    return radius
+class _Conversion(NamedTuple):
+    """How radii behind steps become radii before them, what they lose to rounding on the way, and what one unit of them
+    is in each feature."""
+
+    radius: Callable[[FloatArray], FloatArray]
+    lost: Callable[[FloatArray], FloatArray]
+    scale: FloatArray | None
 
 
-def _warn_of_rounding(radius: FloatArray, expansion: Expansion) -> None:
-    spoiled = (radius > 0.0) & (expansion.shift > 0.1 * radius)
+def _conversion(steps: Sequence[Any], X: Any, after: FloatArray | None) -> _Conversion | None:
+    """Return how radii about inputs with a given scale of features behind steps are converted; None if not known."""
+    return _of_ball(steps, X) if after is None else _of_ellipsoid(steps, X, after)
+
+
+def _of_ball(steps: Sequence[Any], X: Any) -> _Conversion | None:
+    """Return the conversion of a ball to a ball.
+
+    If the steps treat columns one by one, it is part of an ellipsoid, whose radius per unit of the ball's follows: what
+    is lost to rounding takes no more from it than from the ball.
+    """
+    expansion, scale = expansion_of(steps, X), None
+    if expansion is None:
+        return None
+    columns, stretch = column_map(steps, X), lipschitz_bound(steps)
+    if columns is not None and stretch is not None and list(single_steps(steps)):
+        whole = columns.scale_before(np.ones(len(columns.gain)))
+        scale = None if whole is None else whole * stretch * (1.0 - 1e-9)
+    return _Conversion(lambda radius: divide(radius, expansion), lambda radius: expansion.shift, scale)
+
+
+def _of_ellipsoid(steps: Sequence[Any], X: Any, after: FloatArray) -> _Conversion | None:
+    """Return the conversion of an ellipsoid behind steps that treat columns one by one; None if they are others."""
+    columns = column_map(steps, X) if after.ndim == 1 else None
+    scale = None if columns is None else columns.scale_before(after)
+    if columns is None or scale is None:
+        return None
+
+    def convert(radius: FloatArray) -> FloatArray:
+        return columns.radius_before(radius, after)
+
+    return _Conversion(convert, lambda radius: radius - convert(radius), scale)
+
+
+def _converter(outer: Sequence[_Before] | None, scale: FloatArray | None) -> Callable[[FloatArray], FloatArray]:
+    """Return what becomes of radii with a given scale of features on the way back, as far as steps are known."""
+    conversions = []
+    for steps, X in reversed(outer or ()):
+        conversion = _conversion(steps, X, scale)
+        if conversion is None:
+            break
+        conversions.append(conversion.radius)
+        scale = conversion.scale
+
+    def convert(radius: FloatArray) -> FloatArray:
+        for conversion in conversions:
+            radius = conversion(radius)
+        return radius
+
+    return convert
+
+
+def _warn_of_rounding(radius: FloatArray, shift: FloatArray) -> None:
+    spoiled = (radius > 0.0) & (shift > 0.1 * radius)
     if np.any(spoiled):
-        worst = int(np.argmax(np.where(spoiled, expansion.shift / np.maximum(radius, 1e-300), 0.0)))
+        worst = int(np.argmax(np.where(spoiled, shift / np.maximum(radius, 1e-300), 0.0)))
         warnings.warn(
             "Rounding in the steps before the smoothed classifier takes more than a tenth of "
-            f"{int(spoiled.sum())} radii: their output is certain to {expansion.shift[worst]:.3g} only, where the "
+            f"{int(spoiled.sum())} radii: their output is certain to {shift[worst]:.3g} only, where the "
             f"radius is {radius[worst]:.3g}. Give X in float64, or subtract an offset from it.",
             UserWarning,
             stacklevel=5,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import check_X_y
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -31,13 +32,16 @@ from ._engine import (
     show_progress,
     stages_for,
 )
-from ._exact import check_closed_form, exact_certificates, exact_probabilities, exact_scores
+from ._exact import exact_certificates, exact_probabilities, exact_scores
 from ._float32_cast import length_lost
+from ._frames import as_frame, is_frame
+from ._inputs import Inputs
 from ._journal import Journal, RunDescription
 from ._models import TrainingSettings, adapt, check_base, check_trainable, unfrozen
-from ._noise import hash_row, seed_from
+from ._noise import seed_from
 from ._parallel import Executor, broadcast
-from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional, positive
+from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional
+from ._sigma import SIGMA_RULE, ColumnSigma, is_single, radius_unit, resolve_sigma
 from ._sklearn_compat import routing_enabled
 from ._validation import FloatArray
 from ._version import __version__
@@ -68,10 +72,15 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : classifier
         The base. It is cloned and trained on noisy copies of the data; a `sklearn.frozen.FrozenEstimator` is used as
-        it is. It is given plain arrays, so steps inside it choose columns by number, not by name.
-    sigma : float, default=0.25
+        it is. Where `X` is a pandas DataFrame it is given DataFrames too, so steps inside it may choose columns by
+        name; nets, and frozen classifiers that were trained on arrays, are given arrays.
+    sigma : float, array-like, mapping or ColumnSigma, default=0.25
         Standard deviation of the noise, in the units of `X`. Larger noise certifies further and classifies worse.
-        It may be changed after `fit`: votes then have the new noise, and the base stays trained for the old one.
+        An array in the shape of one input has one for each feature, a mapping one for each column that it names, and
+        `ColumnSigma` a multiple of the spread, or of another unit, of each column. 0, and a column that is not named,
+        means that this feature is not perturbed: the certificate is about the others, and the column may hold anything
+        that the base can handle. It may be changed after `fit`: votes then have the new noise, and the base stays
+        trained for the old one.
     certifier : certifier, default=None
         What proves the radii, for example `DipoleCertifier()`. None means `DirectionalCertifier()`.
     voting : {"hard", "soft"}, default="hard"
@@ -115,6 +124,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features seen in `fit`, if `X` had names.
+    sigma_ : float or ndarray in the shape of one input
+        Standard deviation of the noise in `fit`.
 
     Examples
     --------
@@ -133,7 +144,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """
 
     _rules: ClassVar[Mapping[str, Rule]] = {
-        "sigma": positive("It is the size of the noise in units of X."),
+        "sigma": SIGMA_RULE,
         "voting": one_of("hard", "soft"),
         "n_augment": integer(0, "0 trains without noise."),
         "augmentation": one_of("replicate", "passes"),
@@ -152,7 +163,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self,
         estimator: Any,
         *,
-        sigma: float = 0.25,
+        sigma: Any = 0.25,
         certifier: BaseCertifier | None = None,
         voting: str = "hard",
         n_augment: int = 10,
@@ -216,33 +227,43 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self._check_params()
         _refuse_mappings(X)
         bytes_given = isinstance(X, np.ndarray) and X.dtype == np.uint8
-        X, y = validate_data(self, _without_torch(X), y, **_ACCEPTED)
-        if bytes_given:
+        model = adapt(self.estimator)
+        if is_frame(X) and model.takes_frames:
+            validate_data(self, X, skip_check_array=True)
+            _, y = check_X_y(np.zeros(X.shape), y)
+            self._frame_columns = X.columns
+        else:
+            X, y = validate_data(self, _without_torch(X), y, **_ACCEPTED)
+            self._frame_columns = None
+        if bytes_given and is_single(self.sigma):
             _warn_of_pixels(float(np.max(X)), float(self.sigma))
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
-        model = adapt(self.estimator)
-        X = model.prepare(X)
+        self._input_shape = X.shape[1:]
+        self._units = self._find_units(X)
+        inputs = self._inputs(X)
+        self.sigma_ = inputs.sigma
+        X = model.prepare(inputs.rows)
         self.classes_ = model.classes(X, y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got 1 class: {self.classes_[0]!r}. There is no vote "
                 "without a second class."
             )
-        self._input_shape = X.shape[1:]
         settings = TrainingSettings(
-            sigma=float(self.sigma),
+            sigma=inputs.noise,
             n_augment=self.n_augment,
             augmentation=self.augmentation,
             recipe=self.training,
             entropy=seed_from(self.random_state),
             seeded=self.random_state is not None,
             fit_params=self._routed(fit_params),
+            as_base_input=inputs.as_base_input,
         )
         self.estimator_ = clone(self.estimator)  # kept also when training fails, with the epochs it got through
         model.train(self.estimator_, X, y, settings)
         if self._is_soft:
-            check_closed_form(unfrozen(self.estimator_))
+            exact_scores(unfrozen(self.estimator_), inputs.given[:1], inputs.sigma)  # what has none is refused here
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -259,8 +280,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             classes apart.
         """
         if self._is_soft:
-            X = self._ready(X)
-            largest = np.argmax(exact_scores(unfrozen(self.estimator_), X, self.sigma), axis=1)
+            inputs = self._ready(X)
+            largest = np.argmax(exact_scores(unfrozen(self.estimator_), inputs.given, inputs.sigma), axis=1)
             answers: NDArray[Any] = self.classes_[largest]
             return answers
         counts = self._votes(X)
@@ -290,8 +311,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Columns in the order of `classes_`.
         """
         if self._is_soft:
-            X = self._ready(X)
-            return exact_probabilities(unfrozen(self.estimator_), X, self.sigma)
+            inputs = self._ready(X)
+            return exact_probabilities(unfrozen(self.estimator_), inputs.given, inputs.sigma)
         counts = self._votes(X)
         shares: FloatArray = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         return shares
@@ -347,23 +368,29 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         journal: Any = None,
         max_samples: int | None = None,
         space: str = "input",
-        convert: Callable[[FloatArray], FloatArray] | None = None,
+        converter: Callable[[FloatArray | None], Callable[[FloatArray], FloatArray]] | None = None,
     ) -> Certificates:
-        """Certify rows; `space`, of which a journal takes note, may be the output of a pipeline's steps, and `convert`
-        what becomes of radii there on the way back to its input."""
-        given = self._ready(X)
-        asked, labels = check_asked_radii(radius), self._label_indices(y, len(given))
+        """Certify rows.
+
+        `space`, of which a journal takes note, may be the output of a pipeline's steps, and `converter` tells what
+        becomes of radii, given the scale of features, on the way back to its input.
+        """
+        inputs = self._ready(X)
+        asked, labels = check_asked_radii(radius), self._label_indices(y, len(inputs.rows))
         if self._is_soft:
-            return self._certify_exactly(given, journal, max_samples)
+            return self._certify_exactly(inputs, journal, max_samples)
         certifier = self._certifier()
         check_max_samples(max_samples, asked, certifier.n_samples)
         _warn_of_few_samples(certifier)
         started = time.perf_counter()
         model = adapt(self.estimator_)
-        X, sigma = model.prepare(given), float(self.sigma)
-        keys, unit, lost = self._keys(X), effective_sigma(sigma, X.dtype), length_lost(given, X, sigma)
-        voter, seed = model.voter(self.classes_), seed_from(self.random_state)
+        X, noise = model.prepare(inputs.rows), inputs.noise
+        keys, unit = inputs.keys(X), inputs.unit * effective_sigma(noise, X.dtype)
+        lost = inputs.in_radius_units(length_lost(inputs.rows, X, noise))
+        voter, seed = inputs.with_frames(model.voter(self.classes_)), seed_from(self.random_state)
         gradients = voter.differentiable(X[0])
+
+        convert = None if converter is None else converter(inputs.feature_scale)
 
         def issued(proved: FloatArray) -> FloatArray:
             radius = issue_radius(proved, unit, lost)
@@ -374,7 +401,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ranks[sorted(range(len(X)), key=keys.__getitem__)] = np.arange(len(X))
         question = Question(asked=asked, thresholds=thresholds, labels=labels, max_samples=max_samples, ranks=ranks)
         provenance = {
-            "sigma": sigma,
+            "sigma": inputs.plain_sigma,
             "alpha": float(certifier.alpha),
             "n_samples": int(certifier.n_samples),
             "n_selection": int(certifier.n_selection),
@@ -389,7 +416,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 classes=self.classes_,
                 certifier=certifier,
                 gradients=gradients,
-                sigma=sigma,
+                sigma=inputs.sigma,
+                n_noisy=inputs.n_noisy,
+                feature_scale=inputs.feature_scale,
                 effective_sigma=unit,
                 X=X,
                 keys=keys,
@@ -401,20 +430,23 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 provenance=provenance,
             )
             evidence_store = Journal(journal, description)
-        stages = stages_for(certifier, question, gradients, len(X), X[0].size, len(self.classes_))
+        stages = stages_for(certifier, question, gradients, len(X), inputs.n_noisy, len(self.classes_))
         most = certifier.n_selection + max(certifier.n_samples, max_samples or 0)
         with (
             evidence_store as store,
             voter.evaluation_mode(),
             self._show_progress("certify", len(X), most, by_looks=asked is not None) as progress,
-            broadcast(Sampler(voter, sigma, store.seed, self.batch_size), self.n_jobs) as sampler,
+            broadcast(Sampler(voter, noise, store.seed, self.batch_size), self.n_jobs) as sampler,
         ):
             executor = Executor(self.n_jobs, progress.advance)
             run = Run(sampler=sampler, executor=executor, progress=progress, X=X, keys=keys)
             evidence = collect_evidence(run, stages, self.classes_, store)
         spent = time.perf_counter() - started if store.grown else 0.0
         provenance |= {**question.provenance, "seed": store.seed, "seconds": store.seconds + spent}
-        return build_certificates(evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost)
+        scale = inputs.feature_scale
+        return build_certificates(
+            evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost, feature_scale=scale
+        )
 
     @property
     def _is_soft(self) -> bool:
@@ -425,7 +457,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the classes that labels stand for."""
         return None if y is None else as_class_indices(y, self.classes_, n_rows)
 
-    def _certify_exactly(self, X: FloatArray, journal: Any, max_samples: Any) -> Certificates:
+    def _certify_exactly(self, inputs: Inputs, journal: Any, max_samples: Any) -> Certificates:
         """Certify the largest expected score, without samples: every radius is known at once."""
         if max_samples is not None:
             raise ValueError(
@@ -437,29 +469,30 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"journal must be None for voting='soft', got {journal!r}. No samples are drawn, so there is no "
                 "progress to be kept."
             )
-        sigma = float(self.sigma)
-        exact = exact_certificates(unfrozen(self.estimator_), X, sigma)
+        exact = exact_certificates(unfrozen(self.estimator_), inputs.given, inputs.sigma)
+        factor = inputs.unit if isinstance(inputs.sigma, np.ndarray) else inputs.sigma
         # One rounding in the product, one step back; an infinite radius stays one.
-        radius = np.where(np.isinf(exact.radius), np.inf, np.nextafter(exact.radius * sigma, 0.0))
+        radius = np.where(np.isinf(exact.radius), np.inf, np.nextafter(exact.radius * factor, 0.0))
         return Certificates(
             prediction=self.classes_[exact.prediction],
             radius=radius,
             abstained=radius == 0.0,
-            provenance={"sigma": sigma, "alpha": 0.0, "certifier": "exact", "version": __version__},
+            provenance={"sigma": inputs.plain_sigma, "alpha": 0.0, "certifier": "exact", "version": __version__},
+            feature_scale=inputs.feature_scale,
         )
 
     def _votes(self, X: Any) -> IntArray:
-        given = self._ready(X)
+        inputs = self._ready(X)
         model = adapt(self.estimator_)
-        X, voter = model.prepare(given), model.voter(self.classes_)
-        sampler = Sampler(voter, float(self.sigma), seed_from(self.random_state), self.batch_size)
+        X, voter = model.prepare(inputs.rows), inputs.with_frames(model.voter(self.classes_))
+        sampler = Sampler(voter, inputs.noise, seed_from(self.random_state), self.batch_size)
         with (
             self._show_progress("predict", len(X), self.n_votes) as progress,
             voter.evaluation_mode(),
             broadcast(sampler, self.n_jobs) as sent,
         ):
             executor = Executor(self.n_jobs, progress.advance)
-            run = Run(sampler=sent, executor=executor, progress=progress, X=X, keys=self._keys(X))
+            run = Run(sampler=sent, executor=executor, progress=progress, X=X, keys=inputs.keys(X))
             return count_votes(run, self.n_votes, len(self.classes_))
 
     def _show_progress(
@@ -475,13 +508,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             advice=_SHORTER["ask" if by_looks else name],
         )
 
-    def _keys(self, X: FloatArray) -> list[int]:
-        return [hash_row(row) for row in X]
-
     def _certifier(self) -> BaseCertifier:
         return DirectionalCertifier() if self.certifier is None else self.certifier
 
-    def _ready(self, X: Any) -> FloatArray:
+    def _ready(self, X: Any) -> Inputs:
         """Everything that must hold before votes are cast: parameters may have been set after `fit`."""
         check_is_fitted(
             self,
@@ -492,9 +522,37 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         _refuse_mappings(X)
         if len(self._input_shape) > 1:  # of images scikit-learn would compare the first axis only
             self._check_shape(np.shape(X))
+        if is_frame(X) and self._frame_columns is not None:
+            validate_data(self, X, reset=False, skip_check_array=True)
+            return self._inputs(X)
         checked: FloatArray = validate_data(self, _without_torch(X), reset=False, **_ACCEPTED)
         self._check_shape(checked.shape)
-        return checked
+        return self._inputs(checked)
+
+    def _inputs(self, X: Any) -> Inputs:
+        """Return checked data with the noise that belongs to them."""
+        names, units = getattr(self, "feature_names_in_", None), self._known_units()
+        sigma = resolve_sigma(self.sigma, self._input_shape, names, units)
+        scale = sigma if isinstance(sigma, np.ndarray) and units is None else units
+        noise = sigma, radius_unit(self.sigma), scale
+        if self._frame_columns is None:
+            return Inputs.from_array(X, *noise)
+        return Inputs.from_frame(as_frame(X, self._frame_columns), *noise)
+
+    def _find_units(self, X: Any) -> tuple[ColumnSigma, FloatArray] | None:
+        """Return the units of the columns of training data, and what they were found by."""
+        if not isinstance(self.sigma, ColumnSigma):
+            return None
+        columns = [X.iloc[:, j].to_numpy() for j in range(X.shape[1])] if is_frame(X) else list(X.reshape(len(X), -1).T)
+        names = getattr(self, "feature_names_in_", None)
+        return clone(self.sigma), self.sigma.find_units(columns, self._input_shape, names)
+
+    def _known_units(self) -> FloatArray | None:
+        """Return the units that `sigma` asks for, if they were found in `fit`."""
+        if self._units is None or not isinstance(self.sigma, ColumnSigma):
+            return None
+        used, units = self._units
+        return units if self.sigma.finds_the_same_units(used) else None
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if shape[1:] != self._input_shape:

@@ -41,10 +41,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array
 
-from ._lipschitz import inverse_deviation, lipschitz_bound, single_steps
-from ._validation import FloatArray
+from ._lipschitz import inverse_deviation, lipschitz_bound, parts_of_columns, single_steps
+from ._sklearn_compat import num_samples, safe_indexing
+from ._validation import FloatArray, IndexArray
 
 _SLACK = 1.0 + 1e-6
 """More than the rounding of the limits themselves, which are sums of at most some million numbers in float64."""
@@ -78,7 +80,7 @@ def expansion_of(steps: Sequence[Any], X: Any) -> Expansion | None:
         return None
     single = list(single_steps(steps))
     # Distances before the current step: `scale` times that of the inputs, and `offset` more.
-    scale, offset = 1.0, np.zeros(_checked(X).shape[0])
+    scale, offset = 1.0, np.zeros(num_samples(X))
     growth, shift = 0.0, np.zeros_like(offset)
     for number, step in enumerate(single):
         output = step.transform(X)
@@ -114,18 +116,79 @@ def _checked(X: Any) -> Any:
 
 
 def _rounding_of(step: Any, X: Any, output: Any) -> _Rounding | None:
+    if type(step) is ColumnTransformer:
+        return _rounding_of_parts(step, X)
     limit = _LIMITS.get(type(step).__name__)
     given, returned = _checked(X), _checked(output)
     if limit is None:  # a selection
         return _Rounding(np.zeros(given.shape[0]), 0.0) if hasattr(step, "get_support") else None
-    kinds = [np.dtype(a.dtype) for a in (given, returned)]
-    if any(kind.kind not in "fiub" for kind in kinds) or returned.dtype.kind != "f":
-        return None
-    info = max((np.finfo(kind) for kind in [*kinds, np.dtype(np.float64)] if kind.kind == "f"), key=lambda i: i.eps)
-    if not _is_held(step, info):
+    info = _coarser_type(given, returned)
+    if info is None or not _is_held(step, info):
         return None
     sizes = np.abs((given.toarray() if issparse(given) else given).astype(np.float64))
     return limit(step, sizes, info)
+
+
+class Rounded(NamedTuple):
+    """A step that maps single columns: which it takes, their gains, and the limit of its rounding in each output."""
+
+    source: IndexArray
+    gain: FloatArray
+    growth: float
+    each: FloatArray
+
+
+def round_columns(step: Any, X: Any) -> Rounded | None:
+    """Return what a fitted scaler or selector does to single columns; None if it is not known."""
+    name = type(step).__name__
+    if not type(step).__module__.startswith("sklearn.") or (
+        _LIMITS.get(name) is not _centred_and_divided and not hasattr(step, "get_support")
+    ):
+        return None
+    try:
+        given, returned = _checked(X), _checked(step.transform(X))
+    except (ValueError, TypeError):
+        return None
+    if issparse(given) or issparse(returned):
+        return None
+    if name not in _LIMITS:
+        source = np.asarray(step.get_support(indices=True), dtype=np.intp)
+        return Rounded(source, np.ones(len(source)), 0.0, np.zeros((len(given), len(source))))
+    info = _coarser_type(given, returned)
+    if info is None or not _is_held(step, info):
+        return None
+    gain, shift = _gain_and_shift(step, given.shape[1])
+    each = _each(np.abs(given.astype(np.float64)), gain, shift, 6, info)
+    if not np.all(np.isfinite(each)):
+        return None
+    factor = np.abs(np.asarray(1.0 if step.scale_ is None else step.scale_, dtype=np.float64))
+    exact = np.broadcast_to(factor if name == "MinMaxScaler" else 1.0 / factor, gain.shape) * (1.0 + 1e-15)
+    return Rounded(np.arange(given.shape[1]), exact, _up(_gamma(6, info)), _up(each))
+
+
+def _rounding_of_parts(step: Any, X: Any) -> _Rounding | None:
+    """Return the limit for a ColumnTransformer, whose parts are sequences of steps.
+
+    By the above, the roundings of a sequence at an input and at another at distance d are together at most
+    ``shift + growth * d``, where its factor is its largest stretch plus the growth.
+    """
+    squares, growth = 0.0, 0.0
+    for steps, columns, _ in parts_of_columns(step) or []:
+        given = safe_indexing(X, columns, axis=1)
+        expansion, stretch = expansion_of(steps, given), lipschitz_bound(steps)
+        if expansion is None or stretch is None:
+            return None
+        squares = squares + np.square(expansion.shift / 2.0)
+        growth += max(expansion.factor - stretch, 0.0)
+    return _Rounding(_up(np.sqrt(squares)), _up(growth))
+
+
+def _coarser_type(given: Any, returned: Any) -> Any:
+    """Return the coarser of the types of what a step is given and returns, None if these are not numbers."""
+    kinds = [np.dtype(a.dtype) for a in (given, returned)]
+    if any(kind.kind not in "fiub" for kind in kinds) or returned.dtype.kind != "f":
+        return None
+    return max((np.finfo(kind) for kind in [*kinds, np.dtype(np.float64)] if kind.kind == "f"), key=lambda i: i.eps)
 
 
 def _is_held(step: Any, info: Any) -> bool:
@@ -149,13 +212,22 @@ def _limit(sizes: FloatArray, matrix: FloatArray, shift: FloatArray | float, ope
     gamma = _gamma(operations, info)
     if not np.isfinite(gamma):
         return _Rounding(np.full(len(sizes), np.inf), np.inf)
+    each = _each(sizes, matrix, shift, operations, info)
+    with np.errstate(over="ignore", invalid="ignore"):
+        growth = gamma * float(np.max(matrix, initial=0.0) if matrix.ndim == 1 else np.linalg.norm(matrix))
+        return _Rounding(_up(np.linalg.norm(each, axis=1)), _up(growth))
+
+
+def _each(sizes: FloatArray, matrix: FloatArray, shift: FloatArray | float, operations: int, info: Any) -> FloatArray:
+    """Return the limit in each output."""
     # What is lost below the normal range may be divided by a scale, which is at least one over the number of features
     # times the largest entry.
     lost = operations * float(info.tiny) * (1.0 + sizes.shape[1] * float(np.max(matrix, initial=0.0)))
     with np.errstate(over="ignore", invalid="ignore"):
-        each = gamma * ((sizes * matrix if matrix.ndim == 1 else sizes @ matrix.T) + shift) + lost
-        growth = gamma * float(np.max(matrix, initial=0.0) if matrix.ndim == 1 else np.linalg.norm(matrix))
-        return _Rounding(_up(np.linalg.norm(each, axis=1)), _up(growth))
+        each: FloatArray = (
+            _gamma(operations, info) * ((sizes * matrix if matrix.ndim == 1 else sizes @ matrix.T) + shift) + lost
+        )
+    return each
 
 
 def _size(value: Any, like: int) -> FloatArray:
@@ -163,19 +235,20 @@ def _size(value: Any, like: int) -> FloatArray:
 
 
 def _centred_and_divided(step: Any, sizes: FloatArray, info: Any) -> _Rounding:
+    return _limit(sizes, *_gain_and_shift(step, sizes.shape[1]), 6, info)
+
+
+def _gain_and_shift(step: Any, n_features: int) -> tuple[FloatArray, FloatArray]:
+    """Return the sizes of the factors and constants of a scaler, not below the true ones."""
+    if hasattr(step, "min_"):
+        return _size(step.scale_, n_features), _size(step.min_, n_features)
     centre = None
     if getattr(step, "with_mean", False):
         centre = step.mean_
     elif getattr(step, "with_centering", False):
         centre = step.center_
-    n_features = sizes.shape[1]
     inverse = np.ones(n_features) if step.scale_ is None else _up(1.0 / _size(step.scale_, n_features))
-    return _limit(sizes, inverse, inverse * _size(centre, n_features), 6, info)
-
-
-def _multiplied_and_shifted(step: Any, sizes: FloatArray, info: Any) -> _Rounding:
-    n_features = sizes.shape[1]
-    return _limit(sizes, _size(step.scale_, n_features), _size(step.min_, n_features), 6, info)
+    return inverse, inverse * _size(centre, n_features)
 
 
 def _projected(step: Any, sizes: FloatArray, info: Any) -> _Rounding:
@@ -193,5 +266,5 @@ _LIMITS: dict[str, Callable[[Any, FloatArray, Any], _Rounding]] = {
     "StandardScaler": _centred_and_divided,
     "RobustScaler": _centred_and_divided,
     "MaxAbsScaler": _centred_and_divided,
-    "MinMaxScaler": _multiplied_and_shifted,
+    "MinMaxScaler": _centred_and_divided,
 }

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from smoothcert import SmoothedClassifier
+from smoothcert import ColumnSigma, SmoothedClassifier
 
 BASES = [
     LogisticRegression(),
@@ -27,6 +27,8 @@ def estimators():
     yield SmoothedClassifier(LogisticRegression(), sigma=0.1, n_votes=64, abstain_label=None, n_augment=0)
     yield SmoothedClassifier(GaussianNB(), sigma=0.1, n_votes=64, augmentation="passes", n_augment=3)
     yield SmoothedClassifier(LogisticRegression(), sigma=0.1, voting="soft")
+    yield SmoothedClassifier(LogisticRegression(), sigma=ColumnSigma(0.1), n_votes=64)
+    yield SmoothedClassifier(GaussianNB(), sigma=ColumnSigma(0.1), voting="soft")
 
 
 # Naive Bayes itself warns when a class has no weight at all.

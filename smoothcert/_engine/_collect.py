@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._column_noise import ColumnNoise, Sigma, count_noisy
 from .._noise import VOTE
 from .._parallel import Broadcast, Executor, Task
 from .._validation import FloatArray
@@ -59,6 +60,17 @@ class Run:
     X: FloatArray
     keys: Sequence[int]
 
+    @property
+    def sigma(self) -> Sigma:
+        """Standard deviation of the noise."""
+        sigma: Sigma = self.sampler.get().sigma
+        return sigma
+
+    @property
+    def n_noisy(self) -> int:
+        """Number of features with noise."""
+        return count_noisy(self.sigma, self.X[0].size)
+
 
 def count_votes(run: Run, n_votes: int, n_classes: int) -> IntArray:
     """Return the votes for each class on `n_votes` noisy copies of each row, shape (n_rows, n_classes)."""
@@ -93,8 +105,8 @@ def collect_stage(run: Run, stage: Stage, store: EvidenceStore) -> tuple[Sequenc
 
 
 def _sample_missing(run: Run, stage: Stage, store: EvidenceStore) -> None:
-    n_features, executor = run.X[0].size, run.executor
-    sizes = {row: stage.block_size(row, n_features) for row in stage.draws}
+    n_noisy, executor = run.n_noisy, run.executor
+    sizes = {row: stage.block_size(row, n_noisy) for row in stage.draws}
     missing = {
         row: missing_spans(store.spans(stage.number, row), -(-n // sizes[row])) for row, n in stage.draws.items()
     }
@@ -108,7 +120,7 @@ def _sample_missing(run: Run, stage: Stage, store: EvidenceStore) -> None:
         return
     # The first task fills one call of the model. It is run here and timed, to divide the rest into tasks of a sensible
     # length. The first call of a model may be slow, so another task is timed before anybody is told of a long run.
-    first_call = run.sampler.get().draws_per_call(n_features, stage.sides, max(sizes.values()))
+    first_call = run.sampler.get().draws_per_call(run.X[0].size, stage.sides, max(sizes.values()))
     pace = _Pace(executor.workers, first_call)
     bundles = bundle_spans(missing, count, pace.room)
     for attempt, bundle in enumerate(islice(bundles, 2)):
@@ -151,7 +163,7 @@ class _Pace:
 
 def _task(run: Run, stage: Stage, bundle: Sequence[tuple[int, Span]]) -> Task:
     """Return the task that counts some blocks of some rows."""
-    sizes = {row: stage.block_size(row, run.X[0].size) for row, _ in bundle}
+    sizes = {row: stage.block_size(row, run.n_noisy) for row, _ in bundle}
     pieces = [
         (row, Piece(run.X[row], run.keys[row], stage.draws[row], span, stage.new_tally(row), sizes[row]))
         for row, span in bundle
@@ -214,13 +226,14 @@ def _enter_directions(run: Run, stage: Stage, classes: NDArray[Any], store: Evid
         return
     tallies = [stage.new_tally(row) for row in new]
     X, labels = run.X[new], classes[[int(tally.candidate[0]) for tally in tallies]]  # type: ignore[attr-defined]
-    for row, tally, unit in zip(new, tallies, _unit_vectors(stage.observes(X, labels), X.shape), strict=True):
+    units = _unit_vectors(stage.observes(X, labels), X.shape, run.sigma)
+    for row, tally, unit in zip(new, tallies, units, strict=True):
         tally.update(unit[None, None], np.full((1, 1), -1))
         store.add(stage.number, row, (0, 1), tally)
 
 
-def _unit_vectors(given: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Return what a user's function gave for inputs of this shape, flat and of unit length."""
+def _unit_vectors(given: Any, shape: tuple[int, ...], sigma: Sigma) -> FloatArray:
+    """Return what a user's function gave for inputs of this shape, flat, in units of sigma and of unit length."""
     given = np.asarray(given)
     if given.shape != shape or given.dtype.kind not in "fiu":
         raise ValueError(
@@ -228,6 +241,8 @@ def _unit_vectors(given: Any, shape: tuple[int, ...]) -> FloatArray:
             f"got shape {given.shape} of {given.dtype}. Return one direction for each input."
         )
     flat = given.reshape(len(given), -1).astype(np.float64)
+    if isinstance(sigma, ColumnNoise):
+        flat = sigma.to_units(flat)
     length = np.linalg.norm(flat, axis=1)
     wrong = ~(np.isfinite(length) & (length > 0.0))
     if np.any(wrong):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._column_noise import Sigma, count_noisy
 from .._models import Voter
 from .._noise import Seed, block_slices
 from .._validation import FloatArray, IndexArray
@@ -48,8 +49,8 @@ class Sampler:
     Attributes
     ----------
     voter : Voter
-    sigma : float
-        Standard deviation of the noise.
+    sigma : float or ColumnNoise
+        Standard deviation of the noise. Noise is drawn, and tallies are filled, for the features that have noise.
     entropy : int
         Seed of the run.
     batch_size : int or None
@@ -57,7 +58,7 @@ class Sampler:
     """
 
     voter: Voter
-    sigma: float
+    sigma: Sigma
     entropy: int
     batch_size: int | None = None
 
@@ -76,12 +77,14 @@ class Sampler:
         """
         arrays, shape = self.voter.arrays, pieces[0].row.shape
         n_features, sides = pieces[0].row.size, 2 if paired else 1
+        n_noisy = count_noisy(self.sigma, n_features)
         largest = max(piece.block_size for piece in pieces)
         calls = _calls(pieces, self.draws_per_call(n_features, sides, largest))
         with arrays.inference_context():
             flat = [arrays.row(piece.row) for piece in pieces]
             needs_noise = any(piece.tally.needs_noise for piece in pieces)
-            buffers = _Buffers(arrays, flat[0], shape, sides, separate=needs_noise or paired)
+            separate = needs_noise or paired or n_noisy < n_features
+            buffers = _Buffers(arrays, flat[0], shape, sides, flat[0][:n_noisy] if separate else None)
             for call in calls:
                 room = buffers.room([length for _, _, length in call])
                 for (piece, block, _), (low, high) in zip(call, room.spans, strict=True):
@@ -105,13 +108,15 @@ class Sampler:
         """
         arrays, shape = self.voter.arrays, piece.row.shape
         x = arrays.row(piece.row)
+        n_noisy = count_noisy(self.sigma, piece.row.size)
         candidate = int(piece.tally.candidate[0])  # type: ignore[attr-defined]
         for block, n in block_slices(piece.n_draws, piece.block_size, *piece.blocks):
             rows = arrays.empty(n, x)
-            arrays.standard_normal(Seed(self.entropy, stage, piece.key, block), rows)
-            arrays.add_noise(x, rows, self.sigma, rows)
+            noise = rows if n_noisy == piece.row.size else arrays.empty(n, x[:n_noisy])
+            arrays.standard_normal(Seed(self.entropy, stage, piece.key, block), noise)
+            arrays.add_noise(x, noise, self.sigma, rows)
             votes, gradients = self.voter.vote_with_gradients(rows.reshape(-1, *shape), candidate)
-            piece.tally.update(self.sigma * gradients.reshape(1, n, -1), votes[None])
+            piece.tally.update(arrays.gradients_in_units(gradients.reshape(1, n, -1), self.sigma), votes[None])
 
     def _vote(self, rows: Any, batch: int) -> IndexArray:
         parts = -(-len(rows) // batch)
@@ -163,11 +168,12 @@ class _Room:
 class _Buffers:
     """Room for noise and noisy rows, used again from call to call.
 
-    Where nobody looks at the noise again, it is made in place.
+    Noise has room of its own, for rows like `like_noise`; where that is None, nobody looks at it again, and it is made
+    in place.
     """
 
-    def __init__(self, arrays: Any, like: Any, shape: tuple[int, ...], sides: int, separate: bool) -> None:
-        self._arrays, self._like, self._shape, self._sides, self._separate = arrays, like, shape, sides, separate
+    def __init__(self, arrays: Any, like: Any, shape: tuple[int, ...], sides: int, like_noise: Any) -> None:
+        self._arrays, self._like, self._shape, self._sides, self._like_noise = arrays, like, shape, sides, like_noise
         self._most = 0
         self._lengths: list[int] = []
         self._room: _Room | None = None
@@ -184,7 +190,8 @@ class _Buffers:
         if n > self._most:
             self._most = n
             self._noisy = self._arrays.empty(self._sides * n, self._like)
-            self._noise = self._arrays.empty(n, self._like) if self._separate else self._noisy
+            own = self._like_noise
+            self._noise = self._noisy if own is None else self._arrays.empty(n, own)
         rows = self._noisy[: self._sides * n]
         far = rows[n:] if self._sides == 2 else None
         return _Room(spans, self._noise[:n], rows[:n], far, rows.reshape(-1, *self._shape))

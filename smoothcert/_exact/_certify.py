@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array
 
 from .._validation import FloatArray, check_interval
+from ._column_transformer import map_columns
 from ._contract import ClosedForm
 from ._linear import LinearScores
 from ._registry import known_models, read_model
@@ -115,12 +117,21 @@ def check_closed_form(model: Any) -> None:
     _read(model)
 
 
-def _read(model: Any) -> tuple[list[ColumnStep], ClosedForm, int]:
-    """Return the maps of single columns before a closed form, the form, and the number of input features."""
+class _Model(NamedTuple):
+    """A model in parts: a ColumnTransformer or None, maps of single columns, a closed form; and its input features."""
+
+    first: Any
+    steps: list[ColumnStep]
+    form: ClosedForm
+    n_features: int
+
+
+def _read(model: Any) -> _Model:
     named, last = split_pipeline(model)
     form = read_model(last)
     steps = []
-    for name, transformer in named:
+    has_first = bool(named) and type(named[0][1]) is ColumnTransformer
+    for name, transformer in named[1:] if has_first else named:
         step = read_step(transformer)
         if step is None:
             kind = type(transformer).__name__
@@ -136,23 +147,28 @@ def _read(model: Any) -> tuple[list[ColumnStep], ClosedForm, int]:
             )
         steps.append(step)
     n_features = int((named[0][1] if named else last).n_features_in_)
+    first = named[0][1] if has_first else None
     if isinstance(form, LinearScores):
         for step in reversed(steps):
             form = form.absorb(step)
-        return [], form, n_features
-    return [step for step in steps if isinstance(step, ColumnStep)], form, n_features
+        return _Model(first, [], form, n_features)
+    return _Model(first, [step for step in steps if isinstance(step, ColumnStep)], form, n_features)
 
 
 def _prepare(model: Any, X: Any, sigma: ArrayLike) -> _Front:
-    steps, form, n_features = _read(model)
-    rows = check_array(X, dtype=np.float64, input_name="X")
-    if rows.shape[1] != n_features:
-        raise ValueError(
-            f"X must have the {n_features} features that the model was trained on, got {rows.shape[1]}. "
-            "Give the same columns as in fit."
-        )
+    first, steps, form, n_features = _read(model)
     scale = check_sigma(sigma, n_features)
-    error = np.zeros_like(rows)
+    if first is not None:
+        rows, error, scale = map_columns(first, X, scale)
+        rows = check_array(rows, dtype=np.float64, input_name="The output of the ColumnTransformer")
+    else:
+        rows = form.encode(X) if not steps else check_array(X, dtype=np.float64, input_name="X")
+        if rows.shape[1] != n_features:
+            raise ValueError(
+                f"X must have the {n_features} features that the model was trained on, got {rows.shape[1]}. "
+                "Give the same columns as in fit."
+            )
+        error = np.zeros_like(rows)
     for step in steps:
         rows, rounding = step.transform(rows)
         gain = np.abs(step.gain)
@@ -166,6 +182,8 @@ def _prepare(model: Any, X: Any, sigma: ArrayLike) -> _Front:
             )
     noisy = scale > 0.0
     moved = np.linalg.norm(error[:, noisy] / scale[noisy], axis=1) * (1.0 + 1e-9)
+    if first is not None or steps:
+        rows = form.encode(rows)
     return _Front(form, rows, scale, moved)
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
+from sklearn.utils import check_array
 
 from .._validation import FloatArray
 
@@ -32,6 +33,11 @@ class ClosedForm(ABC):
     """Whether scores are probabilities already."""
 
     n_classes: int
+
+    def encode(self, X: Any) -> FloatArray:
+        """Return inputs of the model as rows of numbers; what they stand for is known to the form alone."""
+        rows: FloatArray = check_array(X, dtype=np.float64, input_name="X")
+        return rows
 
     @abstractmethod
     def expected_scores(self, X: FloatArray, sigma: FloatArray) -> FloatArray:

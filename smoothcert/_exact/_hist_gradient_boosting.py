@@ -32,7 +32,28 @@ def _read(model: Any) -> StepScores:
     start = np.ravel(model._baseline_prediction)
     fixed = _categorical_part(model, categorical, order) if categorical else None
     constants = two_columns(start[0]) if n_columns == 1 else start
-    return additive_form(plain, constants, single_precision=False, fixed=fixed)
+    form = additive_form(plain, constants, single_precision=False, fixed=fixed)
+    if model.is_categorical_ is not None:
+        form.encoder = _Encoder(model, order)
+    return form
+
+
+class _Encoder:
+    """Codes of categories as the trees see them, in the columns of the inputs."""
+
+    def __init__(self, model: Any, order: NDArray[np.intp]) -> None:
+        self.model, self.order = model, order
+
+    def __call__(self, X: Any) -> FloatArray:
+        plain = self.model._preprocessor.transform(X)
+        if not np.all(np.isfinite(plain[:, int(self.model.is_categorical_.sum()) :])):
+            raise ValueError(
+                "Input X contains NaN or infinity in a column of numbers. Exact certificates are for inputs without "
+                'missing values; fill them in, or use voting="hard".'
+            )
+        rows: FloatArray = np.empty(plain.shape)
+        rows[:, self.order] = plain
+        return rows
 
 
 def _original_columns(model: Any) -> NDArray[np.intp]:
@@ -58,25 +79,16 @@ def _nodes(nodes: Any, order: NDArray[np.intp], column: int, n_columns: int) -> 
 def _categorical_part(model: Any, trees: list[tuple[int, Any]], order: NDArray[np.intp]) -> FixedPart:
     """Return the trees that split on categories, as the model evaluates them."""
     used = sorted({int(order[f]) for _, tree in trees for f in tree.nodes["feature_idx"][tree.nodes["is_leaf"] == 0]})
-    categories = model._preprocessor.named_transformers_["encoder"].categories_
     known, feature_map = model._bin_mapper.make_known_categories_bitsets()
     n_columns = model.n_trees_per_iteration_
 
     def scores(X: FloatArray) -> FloatArray:
-        codes = X[:, order].astype(np.float64)
-        for k, values in enumerate(categories):
-            place = np.minimum(np.searchsorted(values, codes[:, k]), len(values) - 1)
-            codes[:, k] = np.where(values[place] == codes[:, k], place, np.nan)
+        codes = np.ascontiguousarray(X[:, order], dtype=np.float64)
         raw = np.zeros((len(X), n_columns))
         for column, tree in trees:
             raw[:, column] += tree.predict(codes, known, feature_map, 1)
         return two_columns(raw[:, 0]) if n_columns == 1 else raw
 
-    if any(values.dtype.kind not in "biuf" for values in categories):
-        raise ValueError(
-            "model must have numbers as categories for exact certificates, got other values. "
-            "Encode them with an OrdinalEncoder before the model is fitted."
-        )
     return FixedPart(scores, np.array(used, dtype=np.intp), "which is categorical")
 
 

@@ -70,6 +70,8 @@ class StepScores(ClosedForm):
     is_probability : bool
         Whether scores are probabilities.
     fixed : FixedPart, optional
+    encoder : callable, optional
+        Turns inputs of the model into rows of numbers.
     """
 
     constants: FloatArray
@@ -79,6 +81,7 @@ class StepScores(ClosedForm):
     single_precision: bool
     is_probability: bool = False
     fixed: FixedPart | None = None
+    encoder: Callable[[Any], FloatArray] | None = None
     n_classes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +94,9 @@ class StepScores(ClosedForm):
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         return scores if self.is_probability else super().probabilities(scores)
+
+    def encode(self, X: Any) -> FloatArray:
+        return super().encode(X) if self.encoder is None else self.encoder(X)
 
     def expected_scores(self, X: FloatArray, sigma: FloatArray) -> FloatArray:
         scores = self._unperturbed(X, sigma)

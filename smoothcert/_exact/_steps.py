@@ -75,19 +75,20 @@ def split_pipeline(model: Any) -> tuple[list[tuple[str, Any]], Any]:
     Pipelines inside pipelines and frozen estimators are opened. Objects of other types, subclasses too, are left as
     they are: they may do more than their parts.
     """
-    *before, (_, last) = _flat([("model", model)])
+    *before, (_, last) = flatten_steps([("model", model)])
     return before, last
 
 
-def _flat(steps: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+def flatten_steps(steps: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return named steps one by one: those inside pipelines and frozen estimators, without those that do nothing."""
     flat: list[tuple[str, Any]] = []
     for name, step in steps:
         if step is None or (isinstance(step, str) and step == "passthrough"):
             continue
         if type(step) is FrozenEstimator:
-            flat += _flat([(name, step.estimator)])
+            flat += flatten_steps([(name, step.estimator)])
         elif type(step) is Pipeline:
-            flat += _flat(step.steps)
+            flat += flatten_steps(step.steps)
         else:
             flat.append((name, step))
     return flat

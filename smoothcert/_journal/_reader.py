@@ -150,6 +150,7 @@ def _view(file: sqlite3.Connection) -> JournalView:
             provenance=provenance,
             space=facts["space"],
             lost=None if facts["lost"] is None else np.array(facts["lost"])[list(evidence.rows)],
+            feature_scale=None if facts["feature_scale"] is None else np.array(facts["feature_scale"]),
         )
     each = certifier.n_selection + certifier.n_samples
     return JournalView(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .._certificates import plain_value
@@ -32,8 +33,14 @@ class RunDescription:
     certifier : BaseCertifier
     gradients : bool
         Whether the model has input gradients.
-    sigma, effective_sigma : float
-        Standard deviation of the noise, and what radii are multiplied with.
+    sigma : float or ndarray
+        Standard deviation of the noise, one for all features or one for each.
+    n_noisy : int
+        Number of features with noise.
+    feature_scale : ndarray or None
+        What one unit of a radius is in each feature.
+    effective_sigma : float
+        What radii are multiplied with.
     X : ndarray
         Rows.
     keys : sequence of int
@@ -55,7 +62,9 @@ class RunDescription:
     classes: NDArray[Any]
     certifier: BaseCertifier
     gradients: bool
-    sigma: float
+    sigma: float | FloatArray
+    n_noisy: int
+    feature_scale: FloatArray | None
     effective_sigma: float
     X: FloatArray
     keys: Sequence[int]
@@ -74,7 +83,7 @@ class RunDescription:
         return {
             "model": f"fingerprint {fingerprint(self.model)[:32]}",
             "classes": f"{len(self.classes)} labels, fingerprint {fingerprint(self.classes)[:32]}",
-            "sigma": repr(self.sigma),
+            "sigma": self._sigma(),
             "certifier": f"{certifier_name(type(self.certifier))} with {self._parameters()}",
             "random_state": str(self.seed) if self.seeded else "None",
             "X": f"{rows}{cast}, fingerprint {fingerprint(content)[:32]}",
@@ -89,13 +98,24 @@ class RunDescription:
             "certifier": [certifier_name(type(self.certifier)), json.loads(self._parameters())],
             "gradients": self.gradients,
             "n_rows": len(self.X),
-            "n_features": int(self.X[0].size),
+            "n_features": self.n_noisy,
             "n_classes": len(self.classes),
             "effective_sigma": self.effective_sigma,
             "lost": None if self.lost is None else self.lost.tolist(),
             "space": self.space,
+            "feature_scale": None if self.feature_scale is None else self.feature_scale.tolist(),
             "provenance": dict(self.provenance),
         }
+
+    def _sigma(self) -> str:
+        if not isinstance(self.sigma, np.ndarray):
+            return repr(self.sigma)
+        if self.sigma.size <= 16:
+            return repr(self.sigma.tolist())
+        return (
+            f"{self.sigma.size} numbers from {self.sigma.min():g} to {self.sigma.max():g}, fingerprint "
+            + (fingerprint(self.sigma)[:32])
+        )
 
     def _parameters(self) -> str:
         return json.dumps(self.certifier.get_params(), default=_plain_parameter, sort_keys=True)

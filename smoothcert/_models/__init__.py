@@ -8,10 +8,11 @@ from sklearn.base import is_clusterer, is_regressor
 from sklearn.frozen import FrozenEstimator
 
 from ._base import BaseModel, TrainingSettings, Voter
+from ._label_voter import FrameVoter
 from ._nets import find_nets, is_net, unfrozen
 from ._sklearn import FrozenSklearnModel, ModelOfNets, SklearnModel
 
-__all__ = ["BaseModel", "TrainingSettings", "Voter", "adapt", "check_base", "check_trainable", "unfrozen"]
+__all__ = ["BaseModel", "FrameVoter", "TrainingSettings", "Voter", "adapt", "check_base", "check_trainable", "unfrozen"]
 
 
 def adapt(estimator: Any) -> BaseModel:

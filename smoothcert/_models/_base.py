@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from .._column_noise import Sigma
 from .._validation import FloatArray, IndexArray
 from ..training import BaseRecipe
 
@@ -20,7 +21,7 @@ class TrainingSettings:
 
     Attributes
     ----------
-    sigma : float
+    sigma : float or ColumnNoise
         Standard deviation of the noise.
     n_augment : int
         Noisy copies of the data.
@@ -33,15 +34,18 @@ class TrainingSettings:
         Whether the user gave the seed, so that everything in training must come from it.
     fit_params : mapping
         Passed on to the base's `fit`.
+    as_base_input : callable
+        Turns rows of numbers into what the base is given: the rows themselves, or a frame.
     """
 
-    sigma: float
+    sigma: Sigma
     n_augment: int
     augmentation: str
     recipe: BaseRecipe | None
     entropy: int
     seeded: bool
     fit_params: Mapping[str, Any]
+    as_base_input: Callable[[FloatArray], Any]
 
 
 class Voter(Protocol):
@@ -77,6 +81,11 @@ class BaseModel(ABC):
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
+
+    @property
+    def takes_frames(self) -> bool:
+        """Whether it is given a frame where the smoothed classifier is."""
+        return False
 
     def prepare(self, X: FloatArray) -> FloatArray:
         """Return rows in the precision in which the base computes."""

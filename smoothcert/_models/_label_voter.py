@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._frames import FrameRows
 from .._noise import NumpyArrays
 from .._validation import FloatArray, IndexArray
 
@@ -60,3 +61,26 @@ class LabelVoter:
                 f"which is not among {list(self.classes[:10])}. Check the labels given to fit."
             )
         return index
+
+
+class FrameVoter(LabelVoter):
+    """Votes of a model that is given frames, on rows of numbers.
+
+    Parameters
+    ----------
+    voter : LabelVoter
+    frame_rows : FrameRows
+        Turns rows of numbers into frames.
+    """
+
+    def __init__(self, voter: LabelVoter, frame_rows: FrameRows) -> None:
+        super().__init__(voter.estimator, voter.classes)
+        self.frame_rows = frame_rows
+
+    def fingerprint_state(self) -> tuple[Any, ...]:
+        """All that votes and noise depend on, but for the content of the rows."""
+        columns = [(str(name), str(kind)) for name, kind in self.frame_rows.frame.dtypes.items()]
+        return (*super().fingerprint_state(), columns)
+
+    def vote(self, rows: FloatArray) -> IndexArray:
+        return super().vote(self.frame_rows.decode(rows))

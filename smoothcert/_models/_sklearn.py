@@ -18,6 +18,10 @@ from ._nets import cast_for_nets, find_nets, unfrozen
 class SklearnModel(BaseModel):
     """A classifier that is trained on noisy copies of the data."""
 
+    @property
+    def takes_frames(self) -> bool:
+        return True
+
     def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
         return np.unique(y)
 
@@ -30,6 +34,10 @@ class SklearnModel(BaseModel):
 
 class FrozenSklearnModel(BaseModel):
     """A classifier that was trained elsewhere and is used as it is."""
+
+    @property
+    def takes_frames(self) -> bool:
+        return hasattr(unfrozen(self.estimator), "feature_names_in_")  # it was fitted on a frame
 
     def prepare(self, X: FloatArray) -> FloatArray:
         return cast_for_nets(X) if find_nets(self.estimator) else X
@@ -56,6 +64,10 @@ class FrozenSklearnModel(BaseModel):
 class ModelOfNets(SklearnModel):
     """A scikit-learn classifier around nets, such as `BaggingClassifier(net)`; it is trained on numbered classes."""
 
+    @property
+    def takes_frames(self) -> bool:
+        return False
+
     def prepare(self, X: FloatArray) -> FloatArray:
         return cast_for_nets(X)
 
@@ -75,7 +87,7 @@ def fit_with_copies(
 ) -> None:
     """Fit an estimator on noisy copies of the data, all at once or one after the other."""
     rng = np.random.default_rng(settings.entropy)
-    noise = settings.sigma, settings.n_augment, rng, settings.fit_params
+    noise = settings.sigma, settings.n_augment, rng, settings.fit_params, settings.as_base_input
     if settings.augmentation == "passes":
         fit_in_passes(estimator, X, y, labels, *noise)
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._column_noise import ColumnNoise, Sigma
 from .._validation import FloatArray
 from ._seeds import Seed
 
@@ -35,13 +36,26 @@ class NumpyArrays:
         np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed))).standard_normal(out=out, dtype=out.dtype)
 
     def add_noise(
-        self, x: FloatArray, noise: FloatArray, sigma: float, out: FloatArray, far: FloatArray | None = None
+        self, x: FloatArray, noise: FloatArray, sigma: Sigma, out: FloatArray, far: FloatArray | None = None
     ) -> None:
         """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
+        if isinstance(sigma, ColumnNoise):
+            scaled = noise * sigma.sigma.astype(noise.dtype)
+            for rows, sign in ((out, 1), (far, -1)):
+                if rows is not None:
+                    rows[...] = x
+                    rows[:, sigma.columns] = x[sigma.columns] + sign * scaled
+            return
         np.multiply(noise, noise.dtype.type(sigma), out=out)
         if far is not None:
             np.subtract(x, out, out=far)
         out += x
+
+    def gradients_in_units(self, gradients: FloatArray, sigma: Sigma) -> FloatArray:
+        """Gradients by flat rows, in the last axis, times sigma; those by features with noise."""
+        if isinstance(sigma, ColumnNoise):
+            return gradients[..., sigma.columns] * sigma.sigma.astype(gradients.dtype)
+        return sigma * gradients
 
     def as_tally_input(self, noise: FloatArray) -> FloatArray:
         """Noise in the form in which tallies sum it best."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._column_noise import ColumnNoise, Sigma
 from .._validation import FloatArray
 from ._seeds import Seed
 
@@ -73,12 +74,31 @@ class TorchArrays:
         out.normal_(generator=torch.Generator(self.device).manual_seed(_number(seed)))
 
     def add_noise(
-        self, x: torch.Tensor, noise: torch.Tensor, sigma: float, out: torch.Tensor, far: torch.Tensor | None = None
+        self, x: torch.Tensor, noise: torch.Tensor, sigma: Sigma, out: torch.Tensor, far: torch.Tensor | None = None
     ) -> None:
         """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
+        if isinstance(sigma, ColumnNoise):
+            columns, scale = self._columns(sigma)
+            scaled = noise * scale
+            for rows, sign in ((out, 1), (far, -1)):
+                if rows is not None:
+                    rows[...] = x
+                    rows[:, columns] = x[columns] + sign * scaled
+            return
         if far is not None:
             torch.add(x, noise, alpha=-sigma, out=far)
         torch.add(x, noise, alpha=sigma, out=out)
+
+    def gradients_in_units(self, gradients: torch.Tensor, sigma: Sigma) -> torch.Tensor:
+        """Gradients by flat rows, in the last axis, times sigma; those by features with noise."""
+        if isinstance(sigma, ColumnNoise):
+            columns, scale = self._columns(sigma)
+            return gradients[..., columns] * scale
+        return sigma * gradients
+
+    def _columns(self, sigma: ColumnNoise) -> tuple[torch.Tensor, torch.Tensor]:
+        scale = torch.tensor(sigma.sigma, dtype=torch.float32, device=self.device)
+        return torch.tensor(sigma.columns, device=self.device), scale
 
     def as_tally_input(self, noise: torch.Tensor) -> Any:
         """Noise in the form in which tallies sum it best: numpy's sums are faster on a processor, and elsewhere it

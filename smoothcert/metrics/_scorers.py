@@ -11,6 +11,7 @@ import numpy as np
 
 from .._certificates import Certificates
 from .._pipelines import certify_to_choose, find_smoothed
+from .._validation import check_choice
 from ._reach import warn_if_unreachable
 from ._scores import abstention_rate, average_certified_radius, certified_accuracy_score
 
@@ -20,7 +21,7 @@ _NAMED: dict[str, Callable[[Any, Certificates], float]] = {
 }
 
 
-def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
+def make_certified_scorer(radius: Any = 0.0, *, space: str = "input") -> CertifiedScorer:
     """A scorer that certifies and then scores, for `cross_val_score`, `GridSearchCV` and the like.
 
     Parameters
@@ -28,7 +29,11 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
     radius : float, str or sequence of these, default=0.0
         A number: the certified accuracy at that radius. ``"average_radius"``: the average certified radius.
         ``"certified_share"``: the share of inputs not abstained from. A sequence: all of these, from a single
-        certification; `GridSearchCV` then wants ``refit`` to name one, for example ``"accuracy_at_0.25"``.
+        certification; `GridSearchCV` then wants ``refit`` to name one, for example ``"accuracy_at_0.25"``. Where
+        features have a sigma each, it is in units of sigma, which differ between candidates; with `ColumnSigma` it is
+        in units that do not.
+    space : {"input", "smoothed"}, default="input"
+        As in `smoothcert.certify`: the space of radii where steps of a pipeline come before the smoothed one.
 
     Returns
     -------
@@ -66,19 +71,23 @@ def make_certified_scorer(radius: Any = 0.0) -> CertifiedScorer:
                 f"radius must be a finite number of at least 0 or one of {sorted(_NAMED)}, got {item!r}. "
                 "Give the radius at which accuracy is to be certified, for example 0.25."
             )
-    return CertifiedScorer(wanted, several)
+    check_choice("space", space, ("input", "smoothed"))
+    return CertifiedScorer(wanted, several, space)
 
 
 class CertifiedScorer:
     """Scorer returned by `make_certified_scorer`; can be pickled."""
 
-    def __init__(self, wanted: list[Any], several: bool) -> None:
+    def __init__(self, wanted: list[Any], several: bool, space: str = "input") -> None:
         self.wanted = wanted
         self.several = several
+        self.space = space
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> Any:
-        certificates = certify_to_choose(estimator, X, self._labels(estimator, y), radius=self._asked())
-        if certificates.space != "input" and any(item not in (0, "certified_share") for item in self.wanted):
+        labels = self._labels(estimator, y)
+        certificates = certify_to_choose(estimator, X, labels, radius=self._asked(), space=self.space)
+        unexpected = certificates.space != "input" and self.space == "input"
+        if unexpected and any(item not in (0, "certified_share") for item in self.wanted):
             warnings.warn(
                 f"The radii of {self!r} are distances in {certificates.space}, not in the units of X: it is not known "
                 "by how much the steps before stretch distances. Compare them among models with the same steps only.",

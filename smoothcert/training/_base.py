@@ -42,6 +42,8 @@ class BaseRecipe(BaseEstimator, ABC):
 
     _rules: ClassVar[Mapping[str, Rule]] = {}
     """What the parameters of the recipe must be, apart from those of all recipes."""
+    moves_inputs: ClassVar[bool] = False
+    """Whether it moves inputs by distances in their units, for which all features must have one sigma."""
 
     def __init__(self, copies: int = 1, chunking: str | None = "step") -> None:
         self.copies = copies

@@ -14,7 +14,9 @@ from skorch.callbacks import Callback
 from skorch.dataset import unpack_data
 from skorch.utils import to_tensor
 
+from .._column_noise import ColumnNoise, Sigma
 from .._parameters import Rule, check_parameters, integer, not_negative, optional, positive
+from ._skorch import noise_scale
 
 
 class CertifiedAccuracy(Callback):
@@ -28,7 +30,7 @@ class CertifiedAccuracy(Callback):
     Parameters
     ----------
     radius : float
-        In the units of `X`.
+        In the units of `X`, or in units of sigma where features have a standard deviation each.
     every : int, default=5
         Epochs between estimates. The first epoch has one too; in between the last value is repeated.
     n_samples : int, default=100
@@ -81,7 +83,7 @@ class CertifiedAccuracy(Callback):
     def initialize(self) -> CertifiedAccuracy:
         self.best_ = -np.inf
         self.last_: float | None = None
-        self.training_sigma_: float | None = None
+        self.training_sigma_: Sigma | None = None
         self.warned_ = False
         return self
 
@@ -110,14 +112,16 @@ class CertifiedAccuracy(Callback):
                 "CertifiedAccuracy must know sigma, got None and a net that is not trained by a SmoothedClassifier. "
                 "Give it, for example CertifiedAccuracy(radius=0.25, sigma=0.5)."
             )
-        needed = norm.cdf(self.radius / sigma)
-        if self.n_samples * norm.sf(self.radius / sigma) < 1 and not self.warned_:
+        # Where features have a standard deviation each, the radius is in units of these.
+        unit = 1.0 if isinstance(sigma, ColumnNoise) else sigma
+        needed = norm.cdf(self.radius / unit)
+        if self.n_samples * norm.sf(self.radius / unit) < 1 and not self.warned_:
             self.warned_ = True
             warnings.warn(
                 f"CertifiedAccuracy with n_samples={self.n_samples} is too high at radius={self.radius:g} and "
-                f"sigma={sigma:g}: inputs count only if all votes are right, which happens by luck. Use a smaller "
+                f"sigma={unit:g}: inputs count only if all votes are right, which happens by luck. Use a smaller "
                 "radius, or at least "
-                f"{int(np.ceil(min(1 / norm.sf(self.radius / sigma), 1e9)))} samples.",
+                f"{int(np.ceil(min(1 / norm.sf(self.radius / unit), 1e9)))} samples.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -134,7 +138,7 @@ class CertifiedAccuracy(Callback):
                 hits = torch.zeros(left, device=x.device)
                 for _ in range(self.n_samples):
                     noise = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
-                    hits += _votes(net, x + sigma * noise) == y
+                    hits += _votes(net, x + noise_scale(sigma, x) * noise) == y
                 reached += int((hits / self.n_samples >= needed).sum())
                 total += left
                 if total == self.n_inputs:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from skorch import NeuralNetBinaryClassifier
 
+from .._column_noise import ColumnNoise, Sigma, typical_sigma
 from .._validation import FloatArray
 from ._base import BaseRecipe
 from ._certified_accuracy import CertifiedAccuracy
@@ -32,7 +33,7 @@ def fit_net(
     X: FloatArray,
     y: NDArray[np.intp],
     *,
-    sigma: float,
+    sigma: Sigma,
     recipe: BaseRecipe | None = None,
     seed: int = 0,
     seeded: bool = True,
@@ -48,7 +49,7 @@ def fit_net(
     X : ndarray of float32, shape (n_samples, ...)
     y : ndarray of int, shape (n_samples,)
         Indices of the classes, from 0.
-    sigma : float
+    sigma : float or ColumnNoise
         Standard deviation of the noise.
     recipe : BaseRecipe, default=None
         None is one noisy copy of each input.
@@ -75,7 +76,8 @@ def fit_net(
             stack.enter_context(_extra_callbacks(net, [(RECORDS, _Announcement(sigma))], [(RUNNER, noise)]))
         else:
             recipe.check_params()
-            recipe.check_data(X, sigma)
+            _check_moves_no_inputs(recipe, sigma)
+            recipe.check_data(X, typical_sigma(sigma))
             epochs = fit_params.get("epochs") or net.max_epochs
             chance = float(np.bincount(y).max() / len(y))
             runner = Runner(
@@ -92,6 +94,15 @@ def fit_net(
             stack.enter_context(_trained_by(net, runner))
         net.fit(X, target, **fit_params)
     return net
+
+
+def _check_moves_no_inputs(recipe: BaseRecipe, sigma: Sigma) -> None:
+    """Refuse attacks in units that are not those of the noise."""
+    if isinstance(sigma, ColumnNoise) and recipe.moves_inputs:
+        raise ValueError(
+            f"sigma must be one number for training={recipe!r}, which moves inputs by distances in the units of X, got "
+            "one for each feature. Scale the features before, or use GaussianNoise, Consistency or MACER."
+        )
 
 
 @contextlib.contextmanager
@@ -147,7 +158,7 @@ def _trained_by(net: Any, runner: Runner) -> Iterator[None]:
 class _Announcement(PassingCallback):
     """Tells callbacks that estimate certificates which noise the net is trained with."""
 
-    def __init__(self, sigma: float) -> None:
+    def __init__(self, sigma: Sigma) -> None:
         self.sigma = sigma
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:

@@ -16,10 +16,11 @@ from skorch.dataset import unpack_data
 from skorch.utils import to_tensor
 from torch import Tensor
 
+from .._column_noise import Sigma, typical_sigma
 from .._validation import FloatArray
 from ._base import BaseRecipe
 from ._outputs import logits_from
-from ._skorch import _outputs, check_goes_through, check_outputs, warn_of_logits
+from ._skorch import _outputs, check_goes_through, check_outputs, noise_scale, warn_of_logits
 from ._step import TrainingStep
 
 _PATIENCE = 5
@@ -52,7 +53,7 @@ class Runner(PassingCallback):
         *,
         net: Any,
         recipe: BaseRecipe,
-        sigma: float,
+        sigma: Sigma,
         seed: int,
         sample: FloatArray,
         n_classes: int,
@@ -145,11 +146,11 @@ class Runner(PassingCallback):
         y = to_tensor(y, device=x.device).long()
         generator = self._generator(x.device)
         shape = (recipe.copies, *x.shape)
-        noise = self.sigma * torch.randn(shape, generator=generator, device=x.device, dtype=x.dtype)
+        noise = noise_scale(self.sigma, x) * torch.randn(shape, generator=generator, device=x.device, dtype=x.dtype)
         to_logits = self.to_logits
         assert to_logits is not None
         step = TrainingStep(
-            sigma=self.sigma,
+            sigma=typical_sigma(self.sigma),
             epoch=self._epoch(),
             n_epochs=self.start + self.n_epochs,
             strength=recipe.schedule(self._epoch(), self.start + self.n_epochs),
@@ -241,7 +242,7 @@ class Runner(PassingCallback):
             warnings.warn(
                 f"Training has collapsed: in epoch {self._epoch()} the accuracy on the copies trained on is "
                 f"{accuracy:.3g}, which guessing reaches too ({self.chance:.3g}). Lower the weight or the distance of "
-                f"{self.recipe!r}, the learning rate or sigma={self.sigma:g}.",
+                f"{self.recipe!r}, the learning rate or sigma={typical_sigma(self.sigma):g}.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skorch import NeuralNetBinaryClassifier
 from skorch.callbacks import Callback
 
+from .._column_noise import ColumnNoise, Sigma
 from .._evaluation_mode import evaluation_mode
 from .._validation import FloatArray
 
@@ -24,7 +25,7 @@ class TrainingNoise(Callback):
     may have set up.
     """
 
-    def __init__(self, sigma: float, seed: int, sample: FloatArray, n_classes: int) -> None:
+    def __init__(self, sigma: Sigma, seed: int, sample: FloatArray, n_classes: int) -> None:
         self.sigma = sigma
         self.seed = seed
         self.sample = sample
@@ -51,7 +52,16 @@ class TrainingNoise(Callback):
         if x.device not in self.generators:
             self.generators[x.device] = torch.Generator(x.device).manual_seed(self.seed)
         noise = torch.randn(x.shape, generator=self.generators[x.device], device=x.device, dtype=x.dtype)
-        return (x + self.sigma * noise, *inputs[1:])
+        return (x + noise_scale(self.sigma, x) * noise, *inputs[1:])
+
+
+def noise_scale(sigma: Sigma, x: torch.Tensor) -> Any:
+    """Return what standard normal noise in the shape of inputs is multiplied with."""
+    if not isinstance(sigma, ColumnNoise):
+        return sigma
+    scale = np.zeros(sigma.n_features)
+    scale[sigma.columns] = sigma.sigma
+    return torch.as_tensor(scale, dtype=x.dtype, device=x.device).reshape(x.shape[1:])
 
 
 def code_labels(nets: list[Any], labels: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

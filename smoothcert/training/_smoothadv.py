@@ -51,6 +51,8 @@ class SmoothAdv(BaseRecipe):
     [0.1, 0.5, 1.0, 1.0]
     """
 
+    moves_inputs = True
+
     _rules: ClassVar = {
         "eps": optional(positive("None means sigma; GaussianNoise() trains without attack.")),
         "n_steps": N_STEPS,

@@ -50,6 +50,8 @@ class SmoothMix(BaseRecipe):
     1.0
     """
 
+    moves_inputs = True
+
     _rules: ClassVar = {
         "weight": not_negative("5 is the authors'."),
         "n_steps": N_STEPS,

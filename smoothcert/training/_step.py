@@ -17,7 +17,7 @@ class TrainingStep:
     Attributes
     ----------
     sigma : float
-        Standard deviation of the noise.
+        Standard deviation of the noise; where features have one each, their root mean square.
     epoch, n_epochs : int
         The epoch, counted from 1, and how many there are.
     strength : float
