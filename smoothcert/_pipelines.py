@@ -119,14 +119,14 @@ def certify_to_choose(
     return _certify(estimator, X, "input", with_other_noise, () if space == "input" else None)
 
 
-def convert_radius(estimator: Any, X: Any, radius: float) -> FloatArray:
+def convert_radius(estimator: Any, X: Any, radius: float, space: str = "input") -> FloatArray:
     """Return what `certify` would report for each row where the classifier inside has a given radius."""
 
     def same_everywhere(smoothed: SmoothedClassifier, X: Any, *args: Any, **kwargs: Any) -> Certificates:
         n = np.shape(X)[0]
         return Certificates(np.zeros(n), np.full(n, radius), np.zeros(n, dtype=bool))
 
-    return _certify(estimator, X, "input", same_everywhere).radius
+    return _certify(estimator, X, "input", same_everywhere, () if space == "input" else None).radius
 
 
 def find_smoothed(estimator: Any) -> SmoothedClassifier:

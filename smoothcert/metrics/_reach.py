@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from .._pipelines import convert_radius, find_smoothed
+from .._sigma import is_single, radius_unit
 from .._warnings import UnreachableRadiusWarning, warn_user
 from ..bounds import first_order_radius
 from ..confidence import binomial_lower
@@ -32,7 +33,7 @@ def samples_to_reach(radius: float, alpha: float) -> float:
         return float(np.log(alpha) / log_ndtr(radius))
 
 
-def warn_if_unreachable(estimator: Any, X: Any, radii: list[float]) -> None:
+def warn_if_unreachable(estimator: Any, X: Any, radii: list[float], space: str = "input") -> None:
     """Warn of the first radius at which no row of `X` could be certified, whatever the votes.
 
     Parameters
@@ -43,6 +44,8 @@ def warn_if_unreachable(estimator: Any, X: Any, radii: list[float]) -> None:
         Its inputs.
     radii : list of float
         Radii at which none of them is certified.
+    space : {"input", "smoothed"}, default="input"
+        Where they live.
     """
     smoothed = find_smoothed(estimator)
     if smoothed.voting == "soft":
@@ -51,7 +54,8 @@ def warn_if_unreachable(estimator: Any, X: Any, radii: list[float]) -> None:
     most = unanimous_radius(certifier.n_samples, certifier.alpha)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whatever there is to say about X has been said
-        reached = float(np.max(convert_radius(estimator, X, most * float(smoothed.sigma))))
+        unit = float(smoothed.sigma) if is_single(smoothed.sigma) else radius_unit(smoothed.sigma)
+        reached = float(np.max(convert_radius(estimator, X, most * unit, space)))
     out_of_reach = [radius for radius in radii if radius > reached]
     if not out_of_reach or reached == 0.0:
         return
@@ -59,10 +63,13 @@ def warn_if_unreachable(estimator: Any, X: Any, radii: list[float]) -> None:
     factor = _MARGIN * radius / reached
     needed = samples_to_reach(factor * most, certifier.alpha)
     more = f", n_samples of at least {int(_round_up(needed, 2)):,}" if needed < _MOST_SAMPLES else ""
+    larger, given = f"{_round_up(factor, 3):g} times this sigma", "this sigma"
+    if is_single(smoothed.sigma):
+        larger, given = f"sigma of at least {_round_up(factor * unit, 3):g}", f"sigma={smoothed.sigma:g}"
     warn_user(
-        f"No input can be certified at radius {radius:g}: with sigma={smoothed.sigma:g}, "
+        f"No input can be certified at radius {radius:g}: with {given}, "
         f"n_samples={certifier.n_samples:,} and alpha={certifier.alpha:g} radii reach about {reached:.3g}, even if all "
-        f"votes agree. Use sigma of at least {_round_up(factor * smoothed.sigma, 3):g}{more}, or a smaller radius.",
+        f"votes agree. Use {larger}{more}, or a smaller radius.",
         UnreachableRadiusWarning,
     )
 

@@ -97,7 +97,7 @@ class CertifiedScorer:
         scores = {_name(item): _score(item, y, certificates) for item in self.wanted}
         lost = [float(item) for item in self.wanted if not isinstance(item, str) and scores[_name(item)] == 0.0]
         if lost:
-            warn_if_unreachable(estimator, X, lost)
+            warn_if_unreachable(estimator, X, lost, self.space)
         return scores if self.several else next(iter(scores.values()))
 
     def _asked(self) -> list[float] | None:

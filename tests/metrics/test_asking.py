@@ -292,3 +292,12 @@ def test_answers_that_stopped_early_are_warned_of(model):
     with pytest.warns(UnaskedRadiusWarning, match="asked about radius 0.25 only"):
         average = average_certified_radius(TRUTH, certificates)
     assert average < average_certified_radius(TRUTH, certify(model, ROWS))
+
+
+def test_reach_in_units_of_a_sigma_for_each_feature():
+    smoothed = always(1000, np.array([0.1])).fit(POINTS, LABELS)
+    assert unreachable(make_certified_scorer(2.0), smoothed) == (pytest.approx(2 / 3), [])
+    _, [message] = unreachable(make_certified_scorer(3.0), smoothed)
+    assert "with this sigma" in message
+    assert "radii reach about 2.46" in message
+    assert "Use 1.24 times this sigma" in message
