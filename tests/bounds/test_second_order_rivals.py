@@ -143,7 +143,7 @@ def test_no_pair_inside_the_arc_is_worse():
     assert np.all(joint <= along.min(axis=0) * (1.0 + 1e-9))
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", ["three stripes", "wedges", "disk and sectors", "rival behind"])
 def test_never_above_the_truth(name):
     shape, step = PlanarClasses.of(*CLASSES[name]), 1e-4
     steps = step * np.array([[1, -1, 0, 0], [0, 0, 1, -1]])
