@@ -184,7 +184,10 @@ def _meeting(p: FloatArray, rival: FloatArray, known: Known) -> Meeting:
     if np.any(free):
         # The chord of a slab that is nearly a half-space is not determined by its speed in double precision.
         own_is_nearer = np.abs(loss) * steepest_rival > np.abs(rival_loss) * steepest
-        for which, n, of_other in ((free & own_is_nearer, 1, (p, 1.0 - p)), (free & ~own_is_nearer, 0, (1.0 - rival, rival))):
+        for which, n, of_other in (
+            (free & own_is_nearer, 1, (p, 1.0 - p)),
+            (free & ~own_is_nearer, 0, (1.0 - rival, rival)),
+        ):
             if np.any(which):
                 sloped = Slab(*(edge[which] for edge in slabs[n]))
                 fixed = (p[which] - rival[which], known.lead[which], *(mass[which] for mass in of_other), *sloped)
