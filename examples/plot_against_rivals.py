@@ -48,8 +48,8 @@ for against in ("half", "rivals"):
     print(f"against {against:7} certified {certified[against].radius[0]:.3f}   true distance {truth[against]:.3f}")
 
 # %%
-# Left, the plane: the class keeps half of the votes up to the dashed curve and wins up to the solid one. Right, the votes
-# on the way to the nearest point of the solid curve. Where the class falls below one half, its rivals share the other
+# Left, the plane: the class keeps half of the votes up to the dashed curve and wins up to the solid one. Right, the
+# votes on the way to the nearest point of the solid curve. Where the class falls below one half, its rivals share the other
 # half, and neither has overtaken yet.
 nearest = np.argmin(np.where(lost["rivals"], distance, np.inf))
 towards = np.array([xx.ravel()[nearest], yy.ravel()[nearest]]) - x
