@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .._numerics import LARGEST_GRADIENT, SAFETY, density, last_safe_point, round_down
-from .._validation import BoolArray, FloatArray, broadcast, check_grad_norm, check_probability, check_radius
+from .._validation import BoolArray, FloatArray, IndexArray, broadcast, check_grad_norm, check_probability, check_radius
 from ._first_order import first_order_radius
 from ._second_order import Slab, second_order_radius, slab_edges, slab_loss, worst_slab
 
@@ -114,7 +114,7 @@ class Known(NamedTuple):
     rival: FloatArray
     lead: FloatArray
 
-    def take(self, which: BoolArray) -> Known:
+    def take(self, which: BoolArray | IndexArray) -> Known:
         return Known(*(limits[which] for limits in self))
 
 
@@ -236,7 +236,8 @@ def _certain_lead(r: FloatArray, lead: FloatArray, up: FloatArray, down: FloatAr
     with np.errstate(invalid="ignore"):
         apart = _chord_slope(Slab(*slabs[:4]), r) - _chord_slope(Slab(*slabs[4:]), r)
         open_ = np.maximum(np.where(up > 0.0, apart * up, 0.0), np.where(down > 0.0, -apart * down, 0.0))
-    return _lead(r, lead, *slabs) - np.nan_to_num(open_, nan=np.inf) - _SPEED_ERROR * r
+    left: FloatArray = _lead(r, lead, *slabs) - np.nan_to_num(open_, nan=np.inf) - _SPEED_ERROR * r
+    return left
 
 
 def _parallel_lead(

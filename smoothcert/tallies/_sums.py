@@ -70,8 +70,8 @@ def squares_by_class(noise: Any, votes: IntArray, n_classes: int) -> FloatArray:
     wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
     lengths = np.einsum("ij,ij->i", wide, wide) if on_host else wide.square().sum(1).cpu().numpy()
     known = (votes >= 0) & (votes < n_classes)
-    square = np.bincount(np.where(known, votes, n_classes).astype(np.intp), weights=lengths, minlength=n_classes + 1)
-    square = square[:n_classes]
+    place = np.where(known, votes, n_classes).astype(np.intp)
+    square = np.asarray(np.bincount(place, weights=lengths, minlength=n_classes + 1)[:n_classes], dtype=np.float64)
     return round_square_down(square, gamma(sum(noise.shape) + 4) * square)
 
 

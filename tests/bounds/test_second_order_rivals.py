@@ -84,7 +84,7 @@ def test_against_fifty_digits(case):
         a, b = (outside * below for outside in (float(1 - p), float(rival)))
         u, v = (ndtri(a), ndtri(b)), (ndtri(a + float(p)), ndtri(b + float(1 - rival)))
         slope = [(np.exp(r * v[i]) - np.exp(r * u[i])) / (v[i] - u[i]) for i in range(2)]
-        speed = [(np.exp(-v[i] ** 2 / 2) - np.exp(-u[i] ** 2 / 2)) / np.sqrt(2 * np.pi) for i in range(2)]
+        speed = [(np.exp(-(v[i] ** 2) / 2) - np.exp(-(u[i] ** 2) / 2)) / np.sqrt(2 * np.pi) for i in range(2)]
         gap = np.abs(slope[0][:, None] - slope[1]) + np.abs(speed[0][:, None] + speed[1] - float(lead))
         i, j = np.unravel_index(np.argmin(gap), gap.shape)
         *_, exact = mpmath.findroot(conditions, (logit(below[i]), logit(below[j]), r), tol=1e-40, maxsteps=100)
@@ -143,7 +143,7 @@ def test_no_pair_inside_the_arc_is_worse():
     assert np.all(joint <= along.min(axis=0) * (1.0 + 1e-9))
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", ["three stripes", "wedges", "disk and sectors", "rival behind"])
 def test_never_above_the_truth(name):
     shape, step = PlanarClasses.of(*CLASSES[name]), 1e-4
     steps = step * np.array([[1, -1, 0, 0], [0, 0, 1, -1]])
