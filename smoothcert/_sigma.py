@@ -92,8 +92,7 @@ class ColumnSigma(BaseEstimator):
         if isinstance(self.unit, str):
             if len(columns[0]) < 2:
                 raise ValueError(
-                    f"X must have at least 2 rows to have a spread, got n_samples={len(columns[0])}. "
-                    "Give sigma as numbers."
+                    f"X must have at least 2 rows to have a spread, got n_samples={len(columns[0])}. Give numbers."
                 )
             units = np.array([_spread(column, self.unit) for column in columns]).reshape(shape)
         else:
