@@ -424,7 +424,7 @@ def test_nets_with_an_accelerator():
 
 def test_other_optimisers_and_reductions():
     for settings in ({"optimizer": torch.optim.LBFGS, "lr": 0.1}, {"criterion__weight": torch.ones(10)}):
-        smoothed(SmoothAdv(n_steps=2), make_net(**settings)).fit(DIGITS, LABELS)
+        smoothed(SmoothAdv(n_steps=2), make_net(max_epochs=1, **settings)).fit(DIGITS[:50], LABELS[:50])
     mean = smoothed(Consistency(), make_net(max_epochs=1)).fit(DIGITS[:50], LABELS[:50])
     total = make_net(max_epochs=1, criterion__reduction="sum", lr=0.05 / 25)  # two chunks of 25
     np.testing.assert_allclose(
@@ -453,13 +453,13 @@ def test_chunks_bound_what_the_net_is_given_at_once():
             return super().forward(X)
 
     for recipe, largest, n_steps in (
-        (SmoothAdv(copies=4, n_steps=2), 52, 4 * 4 * 2),
-        (SmoothAdv(copies=4, n_steps=2, chunking="accumulate"), 52, 4 * 2),
-        (SmoothMix(copies=4, n_steps=2, chunking=None), 200, 4 * 2),
-        (Consistency(copies=64), 64, 50 * 4 * 2),  # more copies than rows: chunks of one row
+        (SmoothAdv(copies=4, n_steps=2), 52, 4 * 4),
+        (SmoothAdv(copies=4, n_steps=2, chunking="accumulate"), 52, 4),
+        (SmoothMix(copies=4, n_steps=2, chunking=None), 200, 4),
+        (Consistency(copies=64), 64, 50 * 4),  # more copies than rows: chunks of one row
     ):
         seen.clear()
-        net = make_net(Watch, callbacks=[("steps", Steps())])
+        net = make_net(Watch, max_epochs=1, callbacks=[("steps", Steps())])
         clf = smoothed(recipe, net).fit(DIGITS, LABELS)
         assert max(seen) == largest
         assert dict(clf.estimator_.callbacks_)["steps"].n_ == n_steps
