@@ -12,6 +12,11 @@ The same stumps with the mean of their scores (soft vote) are certified by the s
 scikit-learn. The figure is the average radius in the units of the inputs, 0 where the prediction is wrong, each at
 the sigma from the list where it is largest without losing more than 3 points of accuracy. (Without that condition a
 very large sigma wins, with a classifier that hardly looks at its input.)
+
+How leaf values are made matters by some percent, and so do the inputs. MNIST 2-6, sigma 0.25, soft vote: 2.72 as here,
+2.75 if classes count by their frequency, 2.79 and 2.84 if leaf values are then raised to the power 0.8 and 0.6, 2.66
+with log odds, 2.71 with leaf values that are not rounded. The standard error of 200 inputs is 0.08; over 600 inputs
+the average is 2.61. Within one kind of stumps the soft vote is 1.3 to 1.6 times the hard one.
 """
 
 from __future__ import annotations
