@@ -42,7 +42,7 @@ def look_stages(
     n_rows, n_features, n_classes : int
     """
     assert question.thresholds is not None
-    thresholds = question.thresholds
+    thresholds, certifier = question.thresholds, certifier.for_looks(gradients)
     chosen = yield from selection_stage(certifier, question, n_rows, n_classes)
     stopped, samples = dict(chosen.stopped), dict.fromkeys(chosen.candidate, certifier.n_selection)
     parts: list[Part] = []

@@ -131,6 +131,17 @@ class BaseCertifier(BaseEstimator, ABC):
         """
         return ()
 
+    def for_looks(self, gradients: bool) -> BaseCertifier:
+        """Return the certifier to use where radii are asked for and most inputs are decided by few samples; by default
+        this one.
+
+        Parameters
+        ----------
+        gradients : bool
+            Whether the base can be asked for input gradients.
+        """
+        return self
+
     def screen(self) -> Screen | None:
         """A cheaper certificate to try first where radii are asked for; none by default."""
         return None

@@ -207,6 +207,17 @@ def test_prospect_of_votes_is_optimistic():
     assert first_order_prospect(n // 4, n // 2, n, "half") == 0.0
 
 
+def test_a_smaller_pilot_where_gradients_give_the_direction():
+    certifier = DirectionalCertifier(100_000)
+    assert certifier.for_looks(gradients=True).pilot_fraction == 0.05
+    assert certifier.for_looks(gradients=False) is certifier
+    assert certifier.pilot_fraction == 0.2
+    few = DirectionalCertifier(2400)
+    few.for_looks(gradients=True).check_params()
+    assert DirectionalCertifier(10**5, pilot_fraction=0.02).for_looks(gradients=True).pilot_fraction == 0.02
+    assert FirstOrderCertifier().for_looks(gradients=True).n_samples == 100_000
+
+
 def test_the_screen_of_the_directional_certificate():
     certifier = DirectionalCertifier(50_000, alpha=0.01, pilot_fraction=0.1)
     screen = certifier.screen()
