@@ -49,8 +49,8 @@ for against in ("half", "rivals"):
 
 # %%
 # Left, the plane: the class keeps half of the votes up to the dashed curve and wins up to the solid one. Right, the
-# votes on the way to the nearest point of the solid curve. Where the class falls below one half, its rivals share the other
-# half, and neither has overtaken yet.
+# votes on the way to the nearest point of the solid curve. Where the class falls below one half, its rivals share the
+# other half, and neither has overtaken yet.
 nearest = np.argmin(np.where(lost["rivals"], distance, np.inf))
 towards = np.array([xx.ravel()[nearest], yy.ravel()[nearest]]) - x
 towards /= np.linalg.norm(towards)
