@@ -83,6 +83,11 @@ class Certificates:
         put(self, "provenance", MappingProxyType(dict(self.provenance)))
         if self.feature_scale is not None:
             put(self, "feature_scale", _frozen(as_float_array("feature_scale", self.feature_scale)))
+            if not np.all(self.feature_scale >= 0.0):
+                raise ValueError(
+                    f"feature_scale must be at least 0, got {float(np.min(self.feature_scale))}. Use 0 for features "
+                    "that must stay as they are."
+                )
         n = len(self.prediction)
         for name, value in (
             ("radius", self.radius),
