@@ -96,6 +96,11 @@ class Certificates:
                 put(self, name, _frozen(np.atleast_1d(np.asarray(getattr(self, name), dtype=kind))))
         if self.feature_scale is not None:
             put(self, "feature_scale", _frozen(as_float_array("feature_scale", self.feature_scale)))
+            if not np.all(self.feature_scale >= 0.0):
+                raise ValueError(
+                    f"feature_scale must be at least 0, got {float(np.min(self.feature_scale))}. Use 0 for features "
+                    "that must stay as they are."
+                )
         n = len(self.prediction)
         for name, value in (
             ("radius", self.radius),

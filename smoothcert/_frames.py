@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._validation import FloatArray, IndexArray
 
@@ -20,6 +21,16 @@ def is_frame(X: Any) -> bool:
     """Return whether data are a pandas DataFrame; pandas is never imported to find out."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(X, pandas.DataFrame)
+
+
+def plain_columns(frame: Any) -> list[NDArray[Any]]:
+    """Return the columns of a frame as arrays, those of numbers that may be missing as floating point."""
+    columns = []
+    for j in range(frame.shape[1]):
+        column = frame.iloc[:, j]
+        nullable = not isinstance(column.dtype, np.dtype) and getattr(column.dtype, "kind", "O") in "fiu"
+        columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan) if nullable else column.to_numpy())
+    return columns
 
 
 def as_frame(X: Any, columns: Any) -> Any:
@@ -59,7 +70,7 @@ class FrameRows:
         column = self.frame.iloc[:, j]
         name = self.frame.columns[j]
         try:
-            if column.dtype.kind == "O" or str(column.dtype) == "category":
+            if column.dtype.kind not in "fiub":
                 raise TypeError
             numbers = column.to_numpy()
             if numbers.dtype.kind not in "fiub":

@@ -106,9 +106,9 @@ def _spread(column: NDArray[Any], unit: str) -> float:
     if column.dtype.kind not in "fiu":
         return 0.0
     numbers_only = column.astype(np.float64)
-    if not np.all(np.isfinite(numbers_only)):
-        return 0.0  # refused later where it has noise, with the name of the column
-    if np.all(numbers_only == numbers_only[0]):
+    # A column with missing values is refused later, by name, since it has noise.
+    numbers_only = numbers_only[np.isfinite(numbers_only)]
+    if len(numbers_only) == 0 or np.all(numbers_only == numbers_only[0]):
         return 0.0  # the computed deviation may be a rounding error
     if unit == "iqr":
         low, high = np.percentile(numbers_only, [25.0, 75.0])

@@ -34,7 +34,7 @@ from ._engine import (
 )
 from ._exact import exact_certificates, exact_probabilities, exact_scores
 from ._float32_cast import length_lost
-from ._frames import as_frame, is_frame
+from ._frames import as_frame, is_frame, plain_columns
 from ._inputs import Inputs
 from ._journal import Journal, RunDescription
 from ._models import TrainingSettings, adapt, check_base, check_trainable, unfrozen
@@ -543,7 +543,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the units of the columns of training data, and what they were found by."""
         if not isinstance(self.sigma, ColumnSigma):
             return None
-        columns = [X.iloc[:, j].to_numpy() for j in range(X.shape[1])] if is_frame(X) else list(X.reshape(len(X), -1).T)
+        columns = plain_columns(X) if is_frame(X) else list(X.reshape(len(X), -1).T)
         names = getattr(self, "feature_names_in_", None)
         return clone(self.sigma), self.sigma.find_units(columns, self._input_shape, names)
 

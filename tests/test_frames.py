@@ -128,6 +128,21 @@ def test_frozen_bases_are_given_what_they_were_fitted_on():
         assert clf.certify(frame[:2]).radius.min() > 0.5  # without a warning about names: those are errors here
 
 
+def test_numbers_of_any_type_have_a_spread():
+    frame = pd.DataFrame(NUMBERS, columns=["a", "b", "c", "d"])
+    frame["whole"] = pd.array(np.arange(150), dtype="Int64")
+    frame["flag"] = Y == 1
+    frame["when"] = pd.date_range("2020-01-01", periods=150)
+    clf = smoothed(Recorder(), ColumnSigma(1.0)).fit(frame, Y)
+    np.testing.assert_allclose(clf.sigma_, [*NUMBERS.std(axis=0), np.arange(150).std(), 0.0, 0.0])
+    assert clf.estimator_.fitted_on_["whole"].dtype == np.float64
+    frame.loc[3, "whole"] = pd.NA
+    with pytest.raises(ValueError, match="contains NaN in column 'whole', which has noise"):
+        clf.fit(frame, Y)
+    with pytest.raises(ValueError, match=r"numbers in columns with noise, got datetime64.* in column 'when'"):
+        smoothed(Recorder(), {"when": 1.0}).fit(frame, Y)
+
+
 def test_wrong_frames_are_refused():
     clf = smoothed(make_pipeline(ENCODED, LogisticRegression(max_iter=500))).fit(FRAME, Y)
     with pytest.raises(ValueError, match="feature names should match"):
