@@ -27,6 +27,10 @@ CERTIFIED, HOPELESS, OUT_OF_SAMPLES = "certified", "hopeless", "out of samples"
 are no more samples."""
 
 
+_LEFT = "left"
+"""Marks rows that a screen leaves to the certifier after it."""
+
+
 def look_stages(
     certifier: BaseCertifier, question: Question, gradients: bool, n_rows: int, n_features: int, n_classes: int
 ) -> Stages:
@@ -150,8 +154,8 @@ class _Ladder:
     thresholds : ndarray of shape (n_rows, n_radii)
         What is asked, for all rows.
     reach : float or None
-        For a screen: how many times its own prospect the certifier after it may reach. Rows that are not decided at the
-        last look are left to that one.
+        For a screen: how many times its own prospect the certifier after it may reach. Rows that only that one may
+        certify, and those that are not decided at the last look, are left to it.
     before : mapping of int to int
         Samples that pilots have used.
     max_samples : int or None
@@ -214,13 +218,14 @@ def _take_looks(ladder: _Ladder) -> Generator[Request, Any, _Taken]:
             looks, look, final = ladder.looks[numbers[0]], at[numbers[0]], last[numbers[0]]
             certifier = ladder.certifier.at_level(looks.level(look))
             why = _look(ladder, certifier, looks, look, final, numbers, tally[group])
-            ended = np.flatnonzero(why != "")
+            ended = np.flatnonzero((why != "") & (why != _LEFT))
             if len(ended):
                 taken.parts.append(Part([numbers[i] for i in ended], certifier, tally[[group[i] for i in ended]]))
                 taken.stopped.update((numbers[i], str(why[i])) for i in ended)
             taken.samples.update((row, ladder.sides * draws[row]) for row in numbers)
             going_on = [numbers[i] for i in np.flatnonzero(why == "")]
             (active if look < final else taken.undecided).extend(going_on)
+            taken.undecided.extend(numbers[i] for i in np.flatnonzero(why == _LEFT))
         for row in active:
             at[row] += 1
         yield Decided([row for row in rows if row in taken.stopped])
@@ -261,9 +266,14 @@ def _look(
     why[all_certified] = CERTIFIED
     undecided = np.flatnonzero(~all_certified)
     if len(undecided):
-        next_one = np.where(certified, np.inf, thresholds).min(axis=1)
-        within_reach = _within_reach(ladder, looks, look, final, tally[undecided], next_one[undecided])
-        why[undecided[~within_reach]] = HOPELESS
+        next_one = np.where(certified, np.inf, thresholds).min(axis=1)[undecided]
+        if ladder.reach is None:
+            within = _within_reach(ladder, looks, look, final, tally[undecided], next_one)
+        else:
+            prospect = votes_prospect(tally[undecided], certifier.against)
+            why[undecided[prospect < next_one]] = _LEFT
+            within = ladder.reach * prospect >= next_one
+        why[undecided[~within]] = HOPELESS
     return why
 
 
@@ -271,14 +281,13 @@ def _within_reach(
     ladder: _Ladder, looks: Looks, look: int, final: int, tally: Tally, threshold: FloatArray
 ) -> BoolArray:
     """Return whether the next radius of each row may be certified by its last look."""
-    within: BoolArray = (ladder.reach or 1.0) * votes_prospect(tally, ladder.certifier.against) >= threshold
-    if ladder.reach is None:
-        # What the certificate itself promises takes time, so it is asked where the votes promise too little.
-        rest = np.flatnonzero(~within)
-        if len(rest):
-            factor = looks.draws(final) // looks.draws(look)
-            prospect = scaled_prospect(ladder.certifier, tally[rest], factor, looks.level(final))
-            within[rest] = prospect >= threshold[rest]
+    within: BoolArray = votes_prospect(tally, ladder.certifier.against) >= threshold
+    # What the certificate itself promises takes time, so it is asked where the votes promise too little.
+    rest = np.flatnonzero(~within)
+    if len(rest):
+        factor = looks.draws(final) // looks.draws(look)
+        prospect = scaled_prospect(ladder.certifier, tally[rest], factor, looks.level(final))
+        within[rest] = prospect >= threshold[rest]
     return within
 
 

@@ -209,7 +209,7 @@ def test_prospect_of_votes_is_optimistic():
 
 def test_a_smaller_pilot_where_gradients_give_the_direction():
     certifier = DirectionalCertifier(100_000)
-    assert certifier.for_looks(gradients=True).pilot_fraction == 0.05
+    assert certifier.for_looks(gradients=True).pilot_fraction == 0.1
     assert certifier.for_looks(gradients=False) is certifier
     assert certifier.pilot_fraction == 0.2
     few = DirectionalCertifier(2400)
