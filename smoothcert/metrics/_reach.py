@@ -14,7 +14,7 @@ from .._warnings import UnreachableRadiusWarning, warn_user
 from ..bounds import first_order_radius
 from ..confidence import binomial_lower
 
-_MOST_SAMPLES = 1e8
+_MOST_SAMPLES = 1e7
 """More samples than this are not advised."""
 
 _MARGIN = 1.01
