@@ -119,6 +119,21 @@ def test_gains_where_a_third_class_lies_in_between():
         assert np.all(certifier.certify_tally(tally).radius > 1.15 * plain)
 
 
+def test_a_thousand_classes_that_share_what_a_third_one_had_are_not_lumped():
+    """Each of them is far behind; all together they would overtake at 0.49."""
+
+    def classify(z):
+        third = 2 + np.floor(1000.0 * z[..., 1]).astype(int) % 998
+        return np.where(z[..., 0] <= 0.3, 0, np.where(z[..., 0] >= 1.1, 1, third))
+
+    for rivals in ("auto", 1):
+        certifier = DirectionalCertifier(20_000, rivals=rivals)
+        tally = under_test.sample_tally(certifier, classify, 1000, 20_000, 1, 2, seed=7)
+        radius = certifier.certify_tally(tally).radius
+        assert np.count_nonzero(tally.counts) > 900
+        assert 0.65 < radius <= 0.7
+
+
 # The cover.
 
 
