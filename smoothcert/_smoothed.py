@@ -389,6 +389,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         lost = inputs.in_radius_units(length_lost(inputs.rows, X, noise))
         voter, seed = inputs.with_frames(model.voter(self.classes_)), seed_from(self.random_state)
         gradients = voter.differentiable(X[0])
+        _refuse_directions_of_frames(certifier, gradients, inputs)
 
         convert = None if converter is None else converter(inputs.feature_scale)
 
@@ -614,6 +615,16 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = False
         tags.classifier_tags.multi_class = True
         return tags
+
+
+def _refuse_directions_of_frames(certifier: BaseCertifier, gradients: bool, inputs: Inputs) -> None:
+    """A function of the inputs would be given the numbers of rows in the place of columns without noise."""
+    hidden = inputs.frame_rows is not None and isinstance(inputs.sigma, np.ndarray) and not np.all(inputs.sigma > 0.0)
+    if hidden and any(callable(pilot.observes) for pilot in certifier.pilots(gradients)):
+        raise ValueError(
+            "certifier must look for directions itself where X is a DataFrame with columns without noise, got "
+            f"{certifier!r} with a function. Leave the direction to it, or give X as an array."
+        )
 
 
 def _without_torch(X: Any) -> Any:

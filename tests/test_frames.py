@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures, StandardScaler
 
-from smoothcert import ColumnSigma, FirstOrderCertifier, SmoothedClassifier
+from smoothcert import ColumnSigma, DirectionalCertifier, FirstOrderCertifier, SmoothedClassifier
 from smoothcert._exact import exact_certificates
 from smoothcert._exact._certify import _prepare
 
@@ -162,6 +162,9 @@ def test_wrong_frames_are_refused():
     holes.iloc[3, 0] = np.inf
     with pytest.raises(ValueError, match="Input X contains infinity in column 'a'"):
         clf.fit(holes, Y)
+    given = DirectionalCertifier(n_samples=2000, direction=lambda X, labels: np.ones(X.shape))
+    with pytest.raises(ValueError, match="certifier must look for directions itself where X is a DataFrame"):
+        smoothed(make_pipeline(ENCODED, LogisticRegression()), certifier=given).fit(FRAME, Y).certify(FRAME[:1])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         clf.fit(FRAME, Y[:-1])
     with pytest.raises(ValueError, match="NaN"):

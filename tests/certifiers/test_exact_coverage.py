@@ -125,7 +125,7 @@ def known_gradient(monkeypatch, module, grad_norm):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "alpha", "grad_norm"), [(6, 0.3, 0.12), (10, 0.001, 0.12)])
+@pytest.mark.parametrize(("n", "alpha", "grad_norm"), [(5, 0.3, 0.12), (12, 0.001, 0.12)])
 def test_second_order_dipole_with_known_gradient(n, alpha, grad_norm, monkeypatch):
     known_gradient(monkeypatch, _second_order_dipole, grad_norm)
     counts = enumeration.compositions(n, 3)
