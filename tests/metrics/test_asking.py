@@ -20,6 +20,7 @@ from smoothcert import (
     UnreachableRadiusWarning,
     certify,
     metrics,
+    read_journal,
 )
 from smoothcert._pipelines import certify_to_choose
 from smoothcert.metrics import (
@@ -159,6 +160,18 @@ def test_exact_certificates_are_scored():
             assert score == certified_accuracy_score(TRUTH, certificates, radius)
 
 
+@pytest.mark.parametrize("given", [0.5, "run.sqlite"])
+def test_radius_and_journal_are_given_by_name(given, model):
+    with pytest.raises(ValueError, match="Give radius and journal by name"):
+        model.certify(ROWS[:3], given)
+
+
+def test_view_of_a_journal_counts_decided_inputs(model, tmp_path):
+    answer = model.certify(ROWS[:3], TRUTH[:3], radius=0.25, journal=tmp_path / "run.sqlite")
+    samples = int(answer.samples_used.sum())
+    assert f"3 of 3 inputs decided, {samples} samples" in repr(read_journal(tmp_path / "run.sqlite"))
+
+
 # A radius that is too large.
 
 
@@ -219,7 +232,7 @@ def test_no_number_of_samples_is_advised_where_none_helps():
 
 def test_zero_for_other_reasons_is_not_told(model):
     wrong = (TRUTH + 1) % 10
-    assert 0.75 < 0.25 * unanimous_radius(10_000, 0.001)
+    assert 0.25 * unanimous_radius(10_000, 0.001) > 0.75
     assert unreachable(make_certified_scorer(0.75), model, ROWS, wrong) == (0.0, [])
 
 
