@@ -125,8 +125,13 @@ def _certify_together(parts: Sequence[Part], ranks: NDArray[np.int64]) -> list[P
 
     Which rows came to a look at the same time depends on what was in a journal; which rows stopped there does not.
     """
+
+    def kind(i: int) -> tuple[Any, ...]:
+        certifier = parts[i].certifier
+        return type(certifier), certifier.alpha, certifier.against, certifier.n_samples
+
     joined = []
-    for same in _groups(range(len(parts)), lambda i: (type(parts[i].certifier), parts[i].certifier.alpha)):
+    for same in _groups(range(len(parts)), kind):
         rows = [row for i in same for row in parts[i].rows]
         order = np.argsort(ranks[rows])
         tallies = [parts[i].tally for i in same]

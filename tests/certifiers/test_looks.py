@@ -98,6 +98,12 @@ def test_looking_again_and_again_at_full_alpha_breaks_the_promise():
     assert max(error_of_largest(p, ends, levels) for p in truths(ends, levels)) > 1.5 * ALPHA
 
 
+def quick(certifier):
+    """The certifier with few samples and, if it has bins, few of them: quick plans."""
+    certifier = under_test.with_samples(clone(certifier).set_params(alpha=ALPHA), 1200)
+    return certifier.set_params(n_bins=10) if hasattr(certifier, "n_bins") else certifier
+
+
 def largest_radius(certifier, situation, n_rows, seed, full_alpha=False):
     """Largest radius over all looks, one beyond the full number of samples and those of the screen among them."""
     n_features, n_classes, rng = 2, 3, np.random.default_rng(seed)
@@ -136,7 +142,7 @@ TIGHT = [situation for situation in situations() if situation.name in ("half-spa
 @pytest.mark.parametrize("situation", TIGHT, ids=lambda situation: situation.name)
 @pytest.mark.parametrize("certifier", under_test.ALL, ids=under_test.IDS)
 def test_largest_radius_over_looks_keeps_the_promise(certifier, situation):
-    certifier = under_test.with_samples(clone(certifier).set_params(alpha=ALPHA), 1200)
+    certifier = quick(certifier)
     n_runs = SLOW.get(type(certifier).__name__, 1000)
     radius = largest_radius(certifier, situation, n_runs, seed=1)
     wrong = int(np.sum(radius > situation.truth(certifier.against) + 1e-12))
@@ -162,8 +168,7 @@ def test_another_level_leaves_the_certifier_as_it_is(certifier):
 @pytest.mark.parametrize("certifier", under_test.ALL, ids=under_test.IDS)
 def test_scaled_evidence_is_what_more_samples_would_give(certifier):
     """Four times the evidence promises more at the same level, and not wildly more."""
-    certifier = under_test.with_samples(clone(certifier).set_params(alpha=ALPHA), 1200)
-    situation = TIGHT[0]
+    certifier, situation = quick(certifier), TIGHT[0]
     settings = {"n_classes": 3, "n_rows": 3, "n_features": 2, "seed": 0}
     tally = sample_tally(certifier, situation.classify, **settings)
     prospect = scaled_prospect(certifier, tally, 4, ALPHA)
