@@ -62,6 +62,11 @@ def check_max_samples(max_samples: Any, asked: tuple[float, ...] | None, n_sampl
 def as_class_indices(y: Any, classes: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
     """Return the index in `classes` of each label."""
     labels = np.asarray(y)
+    if labels.ndim == 0:
+        raise ValueError(
+            f"y must have one label for each of the {n_rows} inputs, got {_shorten(y)}. Give radius and journal "
+            "by name, for example certify(X, radius=0.5)."
+        )
     if labels.shape != (n_rows,):
         raise ValueError(
             f"y must have one label for each of the {n_rows} inputs, got shape {labels.shape}. Give the true labels "

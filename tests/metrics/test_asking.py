@@ -20,6 +20,7 @@ from smoothcert import (
     UnreachableRadiusWarning,
     certify,
     metrics,
+    read_journal,
 )
 from smoothcert._pipelines import certify_to_choose
 from smoothcert.metrics import (
@@ -157,6 +158,18 @@ def test_exact_certificates_are_scored():
         for radius in (0.01, 1e9):
             score = make_certified_scorer(radius)(soft, ROWS[:, :5], TRUTH)
             assert score == certified_accuracy_score(TRUTH, certificates, radius)
+
+
+@pytest.mark.parametrize("given", [0.5, "run.sqlite"])
+def test_radius_and_journal_are_given_by_name(given, model):
+    with pytest.raises(ValueError, match="Give radius and journal by name"):
+        model.certify(ROWS[:3], given)
+
+
+def test_view_of_a_journal_counts_decided_inputs(model, tmp_path):
+    answer = model.certify(ROWS[:3], TRUTH[:3], radius=0.25, journal=tmp_path / "run.sqlite")
+    samples = int(answer.samples_used.sum())
+    assert f"3 of 3 inputs decided, {samples} samples" in repr(read_journal(tmp_path / "run.sqlite"))
 
 
 # A radius that is too large.
