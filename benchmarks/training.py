@@ -175,7 +175,8 @@ def recipe_at(recipe, sigma):
 
 def train(study, recipe, sigma, seed, X, y, epochs, folder):
     """Return a smoothed classifier, its training time and its CPU time; from the folder if it was trained before."""
-    net, weights, times = study.make_net(epochs), folder / f"{epochs}_epochs.pt", folder / f"{epochs}_epochs.json"
+    net, name = study.make_net(epochs), f"{epochs}_epochs_{len(X)}_images"
+    weights, times = folder / f"{name}.pt", folder / f"{name}.json"
     if times.exists():
         net.initialize()
         net.load_params(f_params=weights)
@@ -193,11 +194,11 @@ def train(study, recipe, sigma, seed, X, y, epochs, folder):
     return clf, *seconds
 
 
-def certify(clf, X, n_blocks, folder):
+def certify(clf, X, n_blocks, folder, name):
     """Return the certificates of the first blocks of the inputs, from the folder if they were made before."""
     blocks = []
     for block in range(n_blocks):
-        path = folder / f"{clf.certifier.n_samples}_samples_{len(X)}_inputs_{block}.npz"
+        path = folder / f"{name}_{clf.certifier.n_samples}_samples_{len(X)}_inputs_{block}.npz"
         if not path.exists():
             clf.certify(X[block::N_BLOCKS]).save(path)
         blocks.append(Certificates.load(path))
@@ -215,7 +216,7 @@ def run(study, name, recipe, sigma, seed, args):
     if args.train_only:
         return None
     clf.set_params(certifier=FirstOrderCertifier(args.n_samples, against="half"))
-    certificates = certify(clf, X, args.n_blocks, keep)
+    certificates = certify(clf, X, args.n_blocks, keep, f"{args.epochs}_epochs_{len(X_train)}_images")
     y = np.concatenate([y[block::N_BLOCKS] for block in range(args.n_blocks)])
     _, accuracy = certified_accuracy_curve(y, certificates, [0.0, *study.radii[sigma]])
     line = {
@@ -257,6 +258,7 @@ def main():
             for name in args.recipes or study.recipes:
                 n_test = args.n_test * args.n_blocks // N_BLOCKS
                 key = {"recipe": name, "sigma": sigma, "seed": seed, "epochs": args.epochs, "n_test": n_test}
+                key |= {"n_train": args.n_train, "n_samples": args.n_samples}
                 key = {column: str(value) for column, value in key.items()}
                 done = list(csv.DictReader(path.open(), delimiter="\t")) if path.exists() else []
                 if any(key.items() <= line.items() for line in done):
