@@ -69,11 +69,10 @@ class JournalView:
         # Rounded down: a run that is nearly finished is not finished.
         fraction_done = np.floor(1000 * self.fraction_done) / 10
         certifier = self.provenance.get("certifier")
-        if "asked_radii" in self.provenance:
-            samples = f"{int(self.samples.sum())} samples"
-            return f"JournalView({len(self.finished)} of {len(self.samples)} inputs decided, {samples}, {certifier})"
-        rows = f"{len(self.finished)} of {len(self.samples)} inputs finished"
-        return f"JournalView({rows}, {fraction_done:g}% of the samples, {certifier})"
+        rows = f"{len(self.finished)} of {len(self.samples)} inputs"
+        if "asked_radii" in self.provenance:  # how many samples there will be is not known
+            return f"JournalView({rows} decided, {self.samples.sum()} samples, {certifier})"
+        return f"JournalView({rows} finished, {fraction_done:g}% of the samples, {certifier})"
 
 
 def read_journal(path: Any) -> JournalView:
