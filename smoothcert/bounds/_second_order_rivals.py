@@ -72,7 +72,7 @@ def second_order_multiclass_radius(
     >>> float(second_order_multiclass_radius(0.45, 0.1, [0.3, 0.2], [0.1, 0.25]).round(4))
     0.4196
     >>> float(second_order_multiclass_radius(0.45, 0.1, [0.3, 0.2], [0.1, 0.25], [0.12, 0.2]).round(4))
-    0.5108
+    0.483
     """
     p, grad_norm = broadcast(p=check_probability("p", p), grad_norm=check_grad_norm("grad_norm", grad_norm))
     p_rivals, grad_norm_rivals, grad_norm_leads, first_order, p_column, grad_column = broadcast(
