@@ -28,8 +28,8 @@ _LARGEST_SHIFT = 2.0 * LARGEST_GRADIENT
 _LARGEST_PLACE = 37.0
 """In units of the normal quantile; masses below about 1e-300 are none."""
 
-_LEAST_PROBABILITY = 1e-12
-"""Below it only first order is used."""
+_LEAST_PROBABILITY, _LARGEST_BY_VOTES = 1e-12, 6.0
+"""Below and beyond these only first order is used."""
 
 _SPEED_ERROR = 1e-14
 """Bound of the rounding error in the speed at which two slabs lose mass, which are computed to about 1e-15."""
@@ -72,7 +72,7 @@ def second_order_multiclass_radius(
     >>> float(second_order_multiclass_radius(0.45, 0.1, [0.3, 0.2], [0.1, 0.25]).round(4))
     0.4196
     >>> float(second_order_multiclass_radius(0.45, 0.1, [0.3, 0.2], [0.1, 0.25], [0.12, 0.2]).round(4))
-    0.5108
+    0.483
     """
     p, grad_norm = broadcast(p=check_probability("p", p), grad_norm=check_grad_norm("grad_norm", grad_norm))
     p_rivals, grad_norm_rivals, grad_norm_leads, first_order, p_column, grad_column = broadcast(
@@ -98,7 +98,7 @@ def second_order_multiclass_radius(
             meeting[which] = np.maximum(meeting[which], found)
 
     # First the rival that is nearest by the votes: others are in the way only if their votes do not keep them off.
-    todo = (by_votes > 0.0) & np.isfinite(by_votes) & (p_column > _LEAST_PROBABILITY)
+    todo = (by_votes > 0.0) & (by_votes < _LARGEST_BY_VOTES) & (p_column > _LEAST_PROBABILITY)
     nearest = np.argmin(by_votes, axis=-1)[..., None]
     first = np.arange(by_votes.shape[-1]) == nearest
     compute(todo & first)
