@@ -84,6 +84,7 @@ def test_a_stopped_run_continues_to_the_same_bits(certifier, tmp_path, monkeypat
     view = read_journal(path)
     assert_same(view.certificates, reference)
     assert view.fraction_done == 1.0
+    assert f"12 of 12 inputs decided, {reference.samples_used.sum()} samples" in repr(view)
     np.testing.assert_array_equal(view.samples, reference.samples_used)
     assert view.certificates.asked_radii == tuple(RADII)
 
