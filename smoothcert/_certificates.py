@@ -127,7 +127,7 @@ class Certificates:
         return None if asked is None else tuple(float(radius) for radius in asked)
 
     def _per_input(self) -> dict[str, NDArray[Any]]:
-        """What is known of the sampling of each input."""
+        """Return what is known of the sampling of each input."""
         known = {"samples_used": self.samples_used, "stopped": self.stopped}
         return {name: value for name, value in known.items() if value is not None}
 
@@ -179,7 +179,7 @@ class Certificates:
 
     @classmethod
     def concatenate(cls, certificates: Sequence[Certificates]) -> Certificates:
-        """Certificates of several runs with the same settings, one after the other.
+        """Return certificates of several runs with the same settings, one after the other.
 
         The seed is kept if all share it, and is otherwise a list.
         """
@@ -213,7 +213,7 @@ class Certificates:
         )
 
     def to_frame(self) -> pandas.DataFrame:
-        """All of it as a table, one row for each input. Needs pandas."""
+        """Return all of it as a table, one row for each input. Needs pandas."""
         try:
             import pandas
         except ImportError as error:
@@ -221,7 +221,7 @@ class Certificates:
         return pandas.DataFrame(self._columns())
 
     def to_tsv(self, path: str | Path | None = None, y: ArrayLike | None = None) -> str:
-        """The table in the column layout of the published certification logs.
+        """Return the table in the column layout of the published certification logs.
 
         Radii and lower limits are rounded down and upper limits up, where the published ones are rounded to nearest.
         As there, ``-1`` stands for an abstention in the column ``predict``, so a class that is itself labelled ``-1``
@@ -354,7 +354,7 @@ class Certificates:
         return f"{self._percent(certified)}% certified, median radius {round_digits(median, 3)}{unit}"
 
     def _percent(self, which: BoolArray) -> int:
-        """Share of inputs that are certified, rounded down, like everything that promises."""
+        """Return the share of inputs that are certified, rounded down, like everything that promises."""
         return 100 * int(np.sum(which & ~self.abstained)) // max(len(self), 1)
 
     def __repr__(self) -> str:
@@ -447,14 +447,14 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """What stands in a text file for a value that JSON does not know."""
+    """Return what stands in a text file for a value that JSON does not know."""
     if isinstance(value, np.generic):
         return value.item()
     return repr(value)
 
 
 def plain_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], bool]:
-    """Labels that can be stored without pickle, and whether they were objects before."""
+    """Return labels that can be stored without pickle, and whether they were objects before."""
     if labels.dtype != object:
         return labels, False
     if not all(isinstance(label, str) for label in labels):

@@ -24,7 +24,8 @@ _ROUNDINGS = 4.0
 
 
 def lipschitz_bound(steps: Sequence[Any]) -> float | None:
-    """By how much fitted transformers, one after the other, can stretch a distance at most; None if not known."""
+    """Return by how much fitted transformers, one after the other, can stretch a distance at most; None if not
+    known."""
     factor = 1.0
     whole: _Linear | None = None
     for step in single_steps(steps):
@@ -91,7 +92,7 @@ class _Linear:
         self.error = 0.0
 
     def scale(self, factors: FloatArray) -> _Linear:
-        """Each output times a number."""
+        """Multiply each output by a number."""
         factors = np.asarray(factors, dtype=np.float64)
         if np.all(factors == 1.0):
             return self
@@ -104,7 +105,7 @@ class _Linear:
         return self
 
     def select(self, chosen: IndexArray) -> _Linear:
-        """Some of the outputs."""
+        """Keep some of the outputs."""
         if self.matrix is None:
             self.factors = self.factors[chosen]
         else:
@@ -112,7 +113,7 @@ class _Linear:
         return self
 
     def matmul(self, matrix: FloatArray) -> _Linear:
-        """A matrix applied to the outputs."""
+        """Apply a matrix to the outputs."""
         matrix = np.asarray(matrix, dtype=np.float64)
         if self.matrix is None:
             self.matrix = matrix * self.factors
@@ -125,20 +126,20 @@ class _Linear:
         return self
 
     def norm(self) -> float:
-        """Largest stretch, not below the true one."""
+        """Return the largest stretch, not below the true one."""
         if self.matrix is None:
             return float(np.max(np.abs(self.factors), initial=0.0)) * (1.0 + self.roundings * _EPS)
         return (_spectral_norm(self.matrix) + self.error) * (1.0 + _ROUNDINGS * _EPS)
 
 
 def _rounding(matrix: FloatArray, roundings: float) -> float:
-    """Spectral norm of that many roundings of each entry, which may all point the same way."""
+    """Return the spectral norm of that many roundings of each entry, which may all point the same way."""
     return roundings * _EPS * float(np.linalg.norm(matrix))
 
 
 def _spectral_norm(matrix: FloatArray) -> float:
-    """Largest singular value, not below the true one: the error of its computation is a few roundings for each row
-    and column."""
+    """Return the largest singular value, not below the true one: the error of its computation is a few roundings for
+    each row and column."""
     return float(np.linalg.norm(matrix, 2)) * (1.0 + 4.0 * sum(matrix.shape) * _EPS)
 
 
@@ -172,7 +173,7 @@ def _selected(before: _Linear, step: Any) -> _Linear:
 
 
 def _columns_apart(before: _Linear, step: Any) -> _Linear | None:
-    """Several maps of some of the columns each, one below the other."""
+    """Return the several maps of some of the columns each, one below the other."""
     parts = parts_of_columns(step)
     if not parts:
         return None

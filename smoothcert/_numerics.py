@@ -45,12 +45,12 @@ def round_up(value: FloatArray) -> FloatArray:
 
 
 def density(x: FloatArray) -> FloatArray:
-    """Standard normal density."""
+    """Return the standard normal density."""
     return _INV_SQRT_2PI * np.exp(-0.5 * np.square(x))
 
 
 def interval_mass(right: FloatArray, width: FloatArray) -> FloatArray:
-    """Normal mass of ``[right - width, right]`` with small relative error.
+    """Return the normal mass of ``[right - width, right]`` with small relative error.
 
     The interval is given by its end and its width because ``right - width`` forgets a tiny width.
     """
@@ -69,20 +69,21 @@ def interval_mass(right: FloatArray, width: FloatArray) -> FloatArray:
 
 
 def is_short(x: FloatArray, step: FloatArray) -> BoolArray:
-    """Where the fixed quadrature rule over ``[x - step, x]`` is exact to rounding, and differences are not."""
+    """Return where the fixed quadrature rule over ``[x - step, x]`` is exact to rounding, and differences are not."""
     with np.errstate(invalid="ignore", over="ignore"):
         short: BoolArray = np.isfinite(x) & (step * (1.0 + np.abs(x)) < 1.0)
     return short
 
 
 def quantile(mass_below: FloatArray, mass_above: FloatArray) -> FloatArray:
-    """Normal quantile from both tail masses, taken from the smaller one, which has the better relative precision."""
+    """Return the normal quantile from both tail masses, taken from the smaller one, which has the better relative
+    precision."""
     z: FloatArray = np.where(mass_below < mass_above, ndtri(mass_below), -ndtri(mass_above))
     return z
 
 
 def probit_difference(high: FloatArray, low: FloatArray) -> FloatArray:
-    """``ndtri(high) - ndtri(low)`` for ``high >= low`` without cancellation when the two are close."""
+    """Return ``ndtri(high) - ndtri(low)`` for ``high >= low`` without cancellation when the two are close."""
     high, low = np.broadcast_arrays(high, low)
     gap = high - low
     difference = np.array(ndtri(high) - ndtri(low))
@@ -94,7 +95,7 @@ def probit_difference(high: FloatArray, low: FloatArray) -> FloatArray:
 
 
 def expm1_minus(x: FloatArray) -> FloatArray:
-    """``exp(x) - 1 - x`` without cancellation near zero."""
+    """Return ``exp(x) - 1 - x`` without cancellation near zero."""
     with np.errstate(over="ignore"):
         value = np.expm1(x) - x
     small = np.abs(x) < 0.02
@@ -103,7 +104,7 @@ def expm1_minus(x: FloatArray) -> FloatArray:
 
 
 def log1p_minus(x: FloatArray) -> FloatArray:
-    """``log(1 + x) - x`` without cancellation near zero."""
+    """Return ``log(1 + x) - x`` without cancellation near zero."""
     small = np.abs(x) < 0.01
     s = np.where(small, x, 0.0)
     series = -s * s * (1 / 2 - s * (1 / 3 - s * (1 / 4 - s * (1 / 5 - s * (1 / 6 - s * (1 / 7 - s / 8))))))
@@ -111,7 +112,7 @@ def log1p_minus(x: FloatArray) -> FloatArray:
 
 
 def exp_tangent_roots(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The two roots ``t_low <= 0 <= t_high`` of ``exp(t) - 1 - t = gap`` for ``gap >= 0``.
+    """Return the two roots ``t_low <= 0 <= t_high`` of ``exp(t) - 1 - t = gap`` for ``gap >= 0``.
 
     A line above its tangent to the exponential by `gap` cuts it there. With ``y = exp(t)`` this is the equation
     ``y - log(y) = 1 + gap``.
@@ -142,7 +143,7 @@ def last_safe_point(
     rtol: float = 4.0 * float(np.finfo(np.float64).eps),
     guess: tuple[FloatArray, FloatArray] | None = None,
 ) -> FloatArray:
-    """Largest point found between `safe` and `unsafe` where a decreasing `margin` is still non-negative.
+    """Return the largest point found between `safe` and `unsafe` where a decreasing `margin` is still non-negative.
 
     All arrays have one dimension. The bracket is closed to `rtol` (by default the last bits) by the method of
     Chandrupatla (1997), and its safe end is returned. Where rounding hides the change of sign, it is `unsafe` if the
@@ -200,11 +201,11 @@ def last_safe_point(
 def _ends(
     margin: Callable[..., FloatArray], low: FloatArray, high: FloatArray, args: Sequence[FloatArray]
 ) -> FloatArray:
-    """The margin at both ends, in one call."""
+    """Return the margin at both ends, in one call."""
     return margin(np.concatenate([low, high]), *(np.concatenate([a, a]) for a in args)).reshape(2, -1)
 
 
 def _shortest_step(new: FloatArray, at_new: FloatArray, old: FloatArray, at_old: FloatArray, rtol: float) -> FloatArray:
-    """Half the tolerance as a share of the bracket; one half or more when the bracket is closed."""
+    """Return half the tolerance as a share of the bracket; one half or more when the bracket is closed."""
     better = np.where(np.abs(at_new) < np.abs(at_old), new, old)
     return 0.5 * (rtol * np.abs(better) + _TINY) / np.abs(old - new)

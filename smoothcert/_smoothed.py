@@ -299,7 +299,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return joined[:-1]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Share of the votes for each class.
+        """Return the share of the votes for each class.
 
         Parameters
         ----------
@@ -513,7 +513,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return DirectionalCertifier() if self.certifier is None else self.certifier
 
     def _ready(self, X: Any) -> Inputs:
-        """Everything that must hold before votes are cast: parameters may have been set after `fit`."""
+        """Check all that must hold before votes are cast: parameters may have been set after `fit`."""
         check_is_fitted(
             self,
             msg="This %(name)s instance is not fitted yet. Call 'fit' with arguments X, y first; around a trained base "
@@ -604,7 +604,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return dict(routed.estimator.partial_fit if self.augmentation == "passes" else routed.estimator.fit)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """How metadata given to `fit` reaches the base."""
+        """Return how metadata given to `fit` reaches the base."""
         method = "partial_fit" if self.augmentation == "passes" else "fit"
         mapping = MethodMapping().add(caller="fit", callee=method)
         return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
@@ -618,7 +618,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def _refuse_directions_of_frames(certifier: BaseCertifier, gradients: bool, inputs: Inputs) -> None:
-    """A function of the inputs would be given the numbers of rows in the place of columns without noise."""
+    """Return a function of the inputs would be given the numbers of rows in the place of columns without noise."""
     hidden = inputs.frame_rows is not None and isinstance(inputs.sigma, np.ndarray) and not np.all(inputs.sigma > 0.0)
     if hidden and any(callable(pilot.observes) for pilot in certifier.pilots(gradients)):
         raise ValueError(
@@ -648,7 +648,7 @@ def _refuse_mappings(X: Any) -> None:
 
 
 def _warn_of_pixels(largest: float, sigma: float) -> None:
-    """Rows of whole numbers are fine, but bytes are nearly always pixels, from 0 to 255."""
+    """Warn of bytes: rows of whole numbers are fine, but bytes are nearly always pixels, from 0 to 255."""
     if sigma < 2.0 and largest > 16:
         warnings.warn(
             f"X holds bytes up to {largest:g}, and sigma={sigma:g} is in the same units: so little noise is hardly "
@@ -659,7 +659,7 @@ def _warn_of_pixels(largest: float, sigma: float) -> None:
 
 
 def _warn_of_few_samples(certifier: BaseCertifier) -> None:
-    """Not even the share of votes can be shown to be above one half if all agree."""
+    """Warn if the class cannot be shown to have half of the votes even if all agree."""
     least = int(np.ceil(-np.log2(certifier.alpha)))
     if certifier.n_samples < least:
         warnings.warn(

@@ -51,7 +51,7 @@ class IntervalClassifier:
     intervals: tuple[tuple[float, float], ...]
 
     def contains(self, z: ArrayLike) -> BoolArray:
-        """Whether points of the line belong to the class."""
+        """Return whether points of the line belong to the class."""
         z = as_float_array("z", z)
         inside = np.zeros(z.shape, dtype=bool)
         for low, high in self.intervals:
@@ -59,7 +59,7 @@ class IntervalClassifier:
         return inside
 
     def predict(self, X: ArrayLike, direction: ArrayLike | None = None) -> IndexArray:
-        """Votes (1 for the class, 0 for the rest) of the same classifier in any number of dimensions.
+        """Return votes (1 for the class, 0 for the rest) of the same classifier in any number of dimensions.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class IntervalClassifier:
         return self.contains(X @ (axis / length)).astype(np.intp)
 
     def probability(self, r: ArrayLike) -> FloatArray:
-        """Exact probability of the class under noise after a move by `r` along the line of attack."""
+        """Return the exact probability of the class under noise after a move by `r` along the line of attack."""
         r = as_float_array("r", r)
         total = np.zeros(r.shape)
         for low, high in self.intervals:
@@ -102,7 +102,7 @@ class IntervalClassifier:
 
 
 def first_order_worst_case(p: float) -> IntervalClassifier:
-    """Half-space of probability `p`: the worst case when only the probability is known.
+    """Return the half-space of probability `p`: the worst case when only the probability is known.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def first_order_worst_case(p: float) -> IntervalClassifier:
 
 
 def second_order_worst_case(p: float, grad_norm: float) -> IntervalClassifier:
-    """Slab of probability `p` and gradient norm `grad_norm` (Theorem 1).
+    """Return the slab of probability `p` and gradient norm `grad_norm` (Theorem 1).
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def second_order_worst_case(p: float, grad_norm: float) -> IntervalClassifier:
 
 
 def dipole_worst_case(both: float, one_sided: float) -> IntervalClassifier:
-    """Symmetric slab for pairs with two hits and a half-space for those with one (Theorem 3).
+    """Return the symmetric slab for pairs with two hits and a half-space for those with one (Theorem 3).
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def dipole_worst_case(both: float, one_sided: float) -> IntervalClassifier:
 def second_order_dipole_worst_case(
     both: float, one_sided: float, grad_norm: float, r: float | None = None
 ) -> IntervalClassifier:
-    """The worst case when pair probabilities and the gradient norm are known.
+    """Return the worst case when pair probabilities and the gradient norm are known.
 
     Unlike the others it depends on how far the attack goes.
 

@@ -15,7 +15,7 @@ Span = tuple[int, int]
 
 
 def add_span(spans: Sequence[Span], new: Span) -> tuple[Span, ...]:
-    """Disjoint spans in order, neighbours joined, with one more."""
+    """Return disjoint spans in order, neighbours joined, with one more added."""
     joined: list[Span] = []
     for first, last in sorted([*spans, new]):
         if joined and first < joined[-1][1]:
@@ -36,7 +36,7 @@ def missing_spans(spans: Sequence[Span], n_blocks: int) -> list[Span]:
 
 
 def last_block(spans: Sequence[Span]) -> int:
-    """Number of blocks up to the last one in spans, those missing in between included."""
+    """Return the number of blocks up to the last one in spans, those missing in between included."""
     return max((last for _, last in spans), default=0)
 
 
@@ -77,7 +77,7 @@ def bundle_spans(
 
 
 def count_draws(spans: Iterable[Span], block: int, n_draws: int) -> int:
-    """Draws of noise in spans of blocks of a given size, the last of which may be short."""
+    """Return the draws of noise in spans of blocks of a given size, the last of which may be short."""
     return sum(min(last * block, n_draws) - first * block for first, last in spans)
 
 
@@ -108,12 +108,12 @@ class EvidenceStore:
         self._entries: dict[tuple[int, int], Entry] = {}
 
     def spans(self, stage: int, row: int) -> tuple[Span, ...]:
-        """Blocks of a row that have been counted."""
+        """Return the blocks of a row that have been counted."""
         known = self._entries.get((stage, row))
         return () if known is None else known.spans
 
     def entry(self, stage: int, row: int, empty: Callable[[], Tally]) -> Entry | None:
-        """Evidence about a row, in a tally like an empty one; None if there is none."""
+        """Return evidence about a row, in a tally like an empty one; None if there is none."""
         return self._entries.get((stage, row))
 
     def add(self, stage: int, row: int, span: Span, tally: Tally) -> None:

@@ -50,7 +50,7 @@ def check_path(path: Any, name: str = "journal") -> Path:
 
 
 def is_new(file: sqlite3.Connection, path: Path) -> bool:
-    """Whether a file is still empty; refuses what is not a journal of this version."""
+    """Return whether a file is still empty; refuse what is not a journal of this version."""
     (application,) = file.execute("PRAGMA application_id").fetchone()
     (version,) = file.execute("PRAGMA user_version").fetchone()
     (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -75,7 +75,7 @@ def read_about(file: sqlite3.Connection) -> dict[str, Any]:
 
 
 def read_spans(file: sqlite3.Connection) -> dict[tuple[int, int], tuple[Span, ...]]:
-    """Blocks counted, by stage and row."""
+    """Return the blocks counted, by stage and row."""
     found = {}
     for stage, row, spans in file.execute("SELECT stage, row, spans FROM evidence"):
         found[stage, row] = tuple((int(first), int(last)) for first, last in json.loads(spans))
@@ -113,7 +113,7 @@ _CURE = "Check that the disk has room and that the file and its directory can be
 
 @contextmanager
 def translate_sqlite_errors(path: Path, what: str, cure: str = _CURE) -> Iterator[None]:
-    """Errors of the file in words: what failed, that earlier records are safe, and what to do."""
+    """Say in words what failed, that earlier records are safe, and what to do."""
     try:
         yield
     except sqlite3.OperationalError as error:

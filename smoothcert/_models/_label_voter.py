@@ -34,18 +34,18 @@ class LabelVoter:
         return nullcontext()
 
     def fingerprint_state(self) -> tuple[Any, ...]:
-        """All that votes and noise depend on."""
+        """Return all that votes and noise depend on."""
         return ("numpy", self.estimator, self.classes)
 
     def differentiable(self, row: FloatArray) -> bool:
-        """Labels have no gradient."""
+        """Return False: labels have no gradient."""
         return False
 
     def vote_with_gradients(self, rows: FloatArray, candidate: int) -> tuple[IndexArray, FloatArray]:
         raise NotImplementedError("Labels have no gradient.")
 
     def vote(self, rows: FloatArray) -> IndexArray:
-        """Index of the class each row is voted into."""
+        """Return the index of the class each row is voted into."""
         labels = np.asarray(self.estimator.predict(rows))
         if labels.shape != (len(rows),):
             raise ValueError(
@@ -78,7 +78,7 @@ class FrameVoter(LabelVoter):
         self.frame_rows = frame_rows
 
     def fingerprint_state(self) -> tuple[Any, ...]:
-        """All that votes and noise depend on, but for the content of the rows."""
+        """Return all that votes and noise depend on, but for the content of the rows."""
         columns = [(str(name), str(kind)) for name, kind in self.frame_rows.frame.dtypes.items()]
         return (*super().fingerprint_state(), columns)
 

@@ -23,7 +23,7 @@ every direction."""
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """The order of sums, and so the last bits of gradients, depends on the number of threads."""
+    """Use one thread: the order of sums, and so the last bits of gradients, depends on their number."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -94,7 +94,7 @@ class NeuralVoter:
         return index.cpu().numpy()
 
     def differentiable(self, row: FloatArray) -> bool:
-        """Whether input gradients can be had; some modules compute without a graph."""
+        """Return whether input gradients can be had; some modules compute without a graph."""
         rows = self.arrays.row(row).reshape(1, *row.shape)
         try:
             with self.evaluation_mode():
@@ -104,7 +104,7 @@ class NeuralVoter:
         return True
 
     def vote_with_gradients(self, rows: torch.Tensor, candidate: int) -> tuple[IndexArray, torch.Tensor]:
-        """Votes, and the gradients of the candidate's softened margin by the rows."""
+        """Return the votes, and the gradients of the candidate's softened margin by the rows."""
         with _one_thread(), torch.enable_grad():
             rows = rows.detach().clone().requires_grad_(True)
             output = self.output(rows)

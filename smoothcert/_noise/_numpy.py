@@ -20,15 +20,15 @@ class NumpyArrays:
         return max(2**20 // n_features, 1)
 
     def row(self, row: FloatArray) -> FloatArray:
-        """The row, flat."""
+        """Return the row, flat."""
         return row.reshape(-1)
 
     def empty(self, n_rows: int, like: FloatArray) -> FloatArray:
-        """Room for flat rows."""
+        """Return room for flat rows."""
         return np.empty((n_rows, like.size), dtype=like.dtype)
 
     def inference_context(self) -> AbstractContextManager[Any]:
-        """What to enter before rows are built and put to the vote."""
+        """Return what to enter before rows are built and put to the vote."""
         return nullcontext()
 
     def standard_normal(self, seed: Seed, out: FloatArray) -> None:
@@ -38,7 +38,7 @@ class NumpyArrays:
     def add_noise(
         self, x: FloatArray, noise: FloatArray, sigma: Sigma, out: FloatArray, far: FloatArray | None = None
     ) -> None:
-        """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
+        """Return ``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
         if isinstance(sigma, ColumnNoise):
             scaled = noise * sigma.sigma.astype(noise.dtype)
             for rows, sign in ((out, 1), (far, -1)):
@@ -52,11 +52,11 @@ class NumpyArrays:
         out += x
 
     def gradients_in_units(self, gradients: FloatArray, sigma: Sigma) -> FloatArray:
-        """Gradients by flat rows, in the last axis, times sigma; those by features with noise."""
+        """Return the gradients by flat rows, in the last axis, times sigma; those by features with noise."""
         if isinstance(sigma, ColumnNoise):
             return gradients[..., sigma.columns] * sigma.sigma.astype(gradients.dtype)
         return sigma * gradients
 
     def as_tally_input(self, noise: FloatArray) -> FloatArray:
-        """Noise in the form in which tallies sum it best."""
+        """Return noise in the form in which tallies sum it best."""
         return noise

@@ -25,7 +25,7 @@ nets have room for 16 stages."""
 
 
 def pilot_stage(number: int) -> int:
-    """Stage of a certifier's pilots, the first of which is `PILOT`."""
+    """Return the stage of a certifier's pilots, the first of which is `PILOT`."""
     stage = PILOT if number == 0 else ESTIMATION + number
     if stage >= SCREEN:
         raise ValueError(f"A certifier must have at most {SCREEN - ESTIMATION} pilots, got more. Join some of them.")
@@ -44,7 +44,7 @@ many, blocks of fewer rows would be too short for sums and for calls of a classi
 
 
 def block_size(n_features: int) -> int:
-    """Rows in a block of noise: a power of two that depends on the number of features only, of about a million
+    """Return rows in a block of noise: a power of two that depends on the number of features only, of about a million
     numbers."""
     rows = _MOST_ROWS
     while rows > _LEAST_ROWS and rows * n_features > _BLOCK_NUMBERS:
@@ -53,7 +53,7 @@ def block_size(n_features: int) -> int:
 
 
 def seed_from(random_state: Any) -> int:
-    """A seed for a whole run: the user's number, drawn from the user's generator, or fresh from the system."""
+    """Return a seed for a whole run: the user's number, drawn from the user's generator, or fresh from the system."""
     if random_state is None:
         return secrets.randbits(128)
     if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
@@ -82,7 +82,8 @@ def seed_for_purpose(random_state: Any, purpose: str) -> int | None:
 
 
 def hash_row(row: NDArray[Any]) -> int:
-    """A number that stands for the content of a row: equal rows, equal keys, whatever their precision or place."""
+    """Return a number that stands for the content of a row: equal rows, equal keys, whatever their precision or
+    place."""
     content = np.ascontiguousarray(row, dtype=np.float64) + 0.0  # so that -0.0 counts as 0.0
     digest = hashlib.blake2b(content.tobytes(), digest_size=16)
     digest.update(repr(content.shape).encode())
@@ -99,7 +100,7 @@ class Seed(NamedTuple):
 
 
 def block_slices(n_draws: int, rows: int, first_block: int, last_block: int) -> Iterator[tuple[int, int]]:
-    """Number and length of each block from `first_block` up to, not including, `last_block`; the last of all may be
-    short."""
+    """Return the number and length of each block from `first_block` up to, not including, `last_block`; the last of all
+    may be short."""
     for block in range(first_block, last_block):
         yield block, min(rows, n_draws - block * rows)

@@ -24,7 +24,7 @@ def _start(entropy: int, key: int) -> int:
 
 
 def _number(seed: Seed) -> int:
-    """A seed for torch, of 63 bits.
+    """Return a seed for torch, of 63 bits.
 
     Torch's generator for processors reads the lower 32 of them only. Random ones would soon meet: among the 50,000
     blocks of a hundred million samples, two would be the same noise with a chance of one in four. So stages and blocks
@@ -51,22 +51,22 @@ class TorchArrays:
         self.device = torch.device(device)
 
     def default_batch_size(self, n_features: int) -> int:
-        """Rows in one call of the net."""
+        """Return rows in one call of the net."""
         # A graphics card wants far more work in a call than the cache of a processor holds.
         numbers = 2**18 if self.device.type == "cpu" else 2**25
         return max(numbers // n_features, 1)
 
     def row(self, row: FloatArray) -> torch.Tensor:
-        """The row, flat, on the device."""
+        """Return the row, flat, on the device."""
         flat = np.ascontiguousarray(row, dtype=np.float32).reshape(-1)
         return torch.tensor(flat, device=self.device)
 
     def empty(self, n_rows: int, like: torch.Tensor) -> torch.Tensor:
-        """Room for flat rows."""
+        """Return room for flat rows."""
         return torch.empty((n_rows, like.numel()), dtype=like.dtype, device=self.device)
 
     def inference_context(self) -> AbstractContextManager[Any]:
-        """What to enter before rows are built and put to the vote."""
+        """Return what to enter before rows are built and put to the vote."""
         return torch.inference_mode()
 
     def standard_normal(self, seed: Seed, out: torch.Tensor) -> None:
@@ -76,7 +76,7 @@ class TorchArrays:
     def add_noise(
         self, x: torch.Tensor, noise: torch.Tensor, sigma: Sigma, out: torch.Tensor, far: torch.Tensor | None = None
     ) -> None:
-        """``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
+        """Return ``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
         if isinstance(sigma, ColumnNoise):
             columns, scale = self._columns(sigma)
             scaled = noise * scale
@@ -90,7 +90,7 @@ class TorchArrays:
         torch.add(x, noise, alpha=sigma, out=out)
 
     def gradients_in_units(self, gradients: torch.Tensor, sigma: Sigma) -> torch.Tensor:
-        """Gradients by flat rows, in the last axis, times sigma; those by features with noise."""
+        """Return the gradients by flat rows, in the last axis, times sigma; those by features with noise."""
         if isinstance(sigma, ColumnNoise):
             columns, scale = self._columns(sigma)
             return gradients[..., columns] * scale
@@ -101,6 +101,6 @@ class TorchArrays:
         return torch.tensor(sigma.columns, device=self.device), scale
 
     def as_tally_input(self, noise: torch.Tensor) -> Any:
-        """Noise in the form in which tallies sum it best: numpy's sums are faster on a processor, and elsewhere it
-        stays on the device."""
+        """Return noise in the form in which tallies sum it best: numpy's sums are faster on a processor, and elsewhere
+        it stays on the device."""
         return noise.numpy() if self.device.type == "cpu" else noise

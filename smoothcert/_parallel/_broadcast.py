@@ -77,7 +77,7 @@ class PickledOnce:
 
 
 def sendable(argument: Any) -> Any:
-    """What a task is given in place of an argument: Dask puts the object in the place of its future."""
+    """Return what a task is given in place of an argument: Dask puts the object in the place of its future."""
     return argument.sendable() if isinstance(argument, Broadcast) else argument
 
 

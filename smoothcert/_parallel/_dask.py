@@ -24,7 +24,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
 def dask_results(backend: Any, tasks: Iterable[Any], ahead: int) -> Generator[tuple[int, Any], None, None]:
-    """Number of samples and result of each task as they become ready, with `ahead` tasks submitted at a time."""
+    """Yield number of samples and result of each task as they become ready, with `ahead` tasks submitted at a time."""
     from distributed import CancelledError, KilledWorker
 
     rest = iter(tasks)

@@ -41,7 +41,7 @@ class Executor:
         return int(effective_n_jobs(self.n_jobs))
 
     def run(self, tasks: Iterable[Task], several: bool = True) -> Generator[Any, None, None]:
-        """Results of all tasks as they become ready, in any order; tasks are made as they are needed.
+        """Yield the results of all tasks as they become ready, in any order; tasks are made as they are needed.
 
         Close the iterator when leaving it early: that stops the workers.
         """

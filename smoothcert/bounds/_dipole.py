@@ -27,7 +27,7 @@ _PLANE_ROUNDING = 1e-14
 
 
 def dipole_lower_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> FloatArray:
-    """Smallest probability the class can have at distance `r`, knowing how antithetic pairs vote.
+    """Return the smallest probability the class can have at distance `r`, knowing how antithetic pairs vote.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def dipole_lower_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> F
 
 
 def dipole_upper_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> FloatArray:
-    """Largest probability the class can have at distance `r`, knowing how antithetic pairs vote.
+    """Return the largest probability the class can have at distance `r`, knowing how antithetic pairs vote.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def dipole_upper_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> F
 
 
 def dipole_radius(both: ArrayLike, one_sided: ArrayLike) -> FloatArray:
-    """Distance within which the class keeps more than half of the vote, in units of sigma.
+    """Return the distance within which the class keeps more than half of the vote, in units of sigma.
 
     Parameters
     ----------
@@ -134,12 +134,13 @@ def check_pair_probabilities(both: FloatArray, one_sided: FloatArray) -> tuple[F
 
 
 def pair_excess(both: FloatArray, one_sided: FloatArray) -> FloatArray:
-    """``both + one_sided - 1/2`` with a single rounding: each first difference below is exact where it matters."""
+    """Return ``both + one_sided - 1/2`` with a single rounding: each first difference below is exact where it
+    matters."""
     return np.where(both >= 0.25, (both - 0.5) + one_sided, (one_sided - 0.5) + both)
 
 
 def pair_loss(half_width: FloatArray, edge: FloatArray, r: FloatArray) -> FloatArray:
-    """What slab and half-space lose; all three edges go through the numerics at once."""
+    """Return what slab and half-space lose; all three edges go through the numerics at once."""
     left, right, beyond = interval_mass(np.stack([-half_width, half_width, edge]), r)
     loss: FloatArray = right - left
     short = is_short(half_width, r)
@@ -164,7 +165,8 @@ def _lower_bound(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> Floa
 
 
 def _upper_bound(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> FloatArray:
-    """One minus what the complement keeps, written with the masses outside its slab so that small ones stay exact."""
+    """Return one minus what the complement keeps, written with the masses outside its slab so that small ones stay
+    exact."""
     hit = np.minimum(both + 2.0 * one_sided, 1.0)
     reached = np.zeros_like(hit)
     todo = hit > 0.0
@@ -186,7 +188,7 @@ def _radius(both: FloatArray, one_sided: FloatArray) -> FloatArray:
 
 
 def distance_to_margin(both: FloatArray, one_sided: FloatArray, margin: FloatArray) -> FloatArray:
-    """Where the bound has fallen to `margin` above 1/2, for ``both < 1``; not beyond, but for rounding."""
+    """Return where the bound has fallen to `margin` above 1/2, for ``both < 1``; not beyond, but for rounding."""
     excess = pair_excess(both, one_sided) - margin
     half_width, edge = -ndtri((1.0 - both) / 2.0), ndtri(one_sided)
 
@@ -202,7 +204,7 @@ def distance_to_margin(both: FloatArray, one_sided: FloatArray, margin: FloatArr
 def _guess_distance(
     half_width: FloatArray, edge: FloatArray, kept: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends of a narrow bracket around the distance at which `kept` is left, by Newton's method."""
+    """Return the ends of a narrow bracket around the distance at which `kept` is left, by Newton's method."""
     r = high / 2.0
     with np.errstate(all="ignore"):
         for _ in range(_NEWTON_STEPS):
@@ -234,8 +236,8 @@ def dipole_plane(both: FloatArray, one_sided: FloatArray, r: FloatArray) -> tupl
 def most_single_hits(
     hit: FloatArray, r: FloatArray, margin: FloatArray, least: FloatArray, start: FloatArray
 ) -> FloatArray:
-    """Largest share of pairs with one hit, among a share `hit` with any, for which the bound at `r` is still `margin`
-    above 1/2; minus infinity where even `least` is too much. The search starts at `start`."""
+    """Return the largest share of pairs with one hit, among a share `hit` with any, for which the bound at `r` is still
+    `margin` above 1/2; minus infinity where even `least` is too much. The search starts at `start`."""
 
     def left(single: FloatArray, hit: FloatArray, r: FloatArray, margin: FloatArray) -> FloatArray:
         both, one_sided = hit - single, single / 2.0
@@ -251,7 +253,8 @@ def most_single_hits(
 def enough_single_hits(
     hit: FloatArray, r: FloatArray, margin: FloatArray, start: FloatArray, slack: FloatArray
 ) -> FloatArray:
-    """Share of pairs with one hit at or above `most_single_hits`, by about `slack`; checked, and faster to find."""
+    """Return the share of pairs with one hit at or above `most_single_hits`, by about `slack`; checked, and faster to
+    find."""
     least, most = np.where(hit == 1.0, 1e-15, 0.0), hit * (1.0 - 1e-13)
     near, far = _guess_single_hits(hit, r, 0.5 + margin, np.clip(start, least, most), least, most)
     single = np.fmin(np.fmax(0.5 * (near + far), 0.0) + slack, hit)
@@ -268,7 +271,7 @@ def enough_single_hits(
 def _guess_single_hits(
     hit: FloatArray, r: FloatArray, kept: FloatArray, single: FloatArray, least: FloatArray, most: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends of a narrow bracket around the share at which `kept` is left, by Newton's method."""
+    """Return the ends of a narrow bracket around the share at which `kept` is left, by Newton's method."""
     with np.errstate(all="ignore"):
         shrink = np.exp(-0.5 * r * r)
         for _ in range(_NEWTON_STEPS):

@@ -11,7 +11,7 @@ from .._validation import FloatArray, broadcast, check_probability, check_radius
 
 
 def first_order_lower_bound(p: ArrayLike, r: ArrayLike) -> FloatArray:
-    """Smallest probability the class can have at distance `r`, knowing its probability `p` at the input.
+    """Return the smallest probability the class can have at distance `r`, knowing its probability `p` at the input.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def first_order_lower_bound(p: ArrayLike, r: ArrayLike) -> FloatArray:
 
 
 def first_order_upper_bound(p: ArrayLike, r: ArrayLike) -> FloatArray:
-    """Largest probability the class can have at distance `r`, knowing its probability `p` at the input.
+    """Return the largest probability the class can have at distance `r`, knowing its probability `p` at the input.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def first_order_upper_bound(p: ArrayLike, r: ArrayLike) -> FloatArray:
 
 
 def first_order_radius(p: ArrayLike, p_rival: ArrayLike | None = None) -> FloatArray:
-    """Distance within which the class keeps the vote, in units of sigma.
+    """Return the distance within which the class keeps the vote, in units of sigma.
 
     Parameters
     ----------

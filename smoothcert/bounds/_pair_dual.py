@@ -71,14 +71,14 @@ class PairDual(NamedTuple):
 
 
 def pair_bound(problem: PairProblem, dual: PairDual, p: FloatArray) -> FloatArray:
-    """The lower bound that a dual value stands for; `p` may be shifted, say by 1/2, to keep digits."""
+    """Return the lower bound that a dual value stands for; `p` may be shifted, say by 1/2, to keep digits."""
     return p - problem.r * problem.grad_norm + np.square(problem.r) * dual.value
 
 
 def maximise_dual(
     problem: PairProblem, multipliers: FloatArray | None = None, max_steps: int = _MAX_STEPS
 ) -> tuple[FloatArray, PairDual]:
-    """Best multipliers found, and the dual there, by damped Newton steps.
+    """Return the best multipliers found, and the dual there, by damped Newton steps.
 
     A step must gain. Once gains drown in rounding, it must at least shrink the residuals of the constraints, so that
     the worst classifier, too, comes out right.
@@ -116,7 +116,7 @@ def maximise_dual(
 def pair_radius(
     both: FloatArray, one_sided: FloatArray, grad_norm: FloatArray, excess: FloatArray, start: FloatArray
 ) -> FloatArray:
-    """Radius where the best dual bound meets 1/2, at least `start`, a radius known to be certified.
+    """Return the radius where the best dual bound meets 1/2, at least `start`, a radius known to be certified.
 
     `excess` is the probability of the class minus 1/2. Newton in `r`, with the multipliers following.
     """
@@ -152,7 +152,7 @@ def pair_radius(
 # A wild trial step may overflow; its value is then not larger than the old one and the step is not taken.
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def evaluate_dual(problem: PairProblem, theta: FloatArray) -> PairDual:
-    """Closed form of the dual between the break points of the minimum."""
+    """Return the closed form of the dual between the break points of the minimum."""
     both, one_sided, grad_norm, r = problem
     m, n, kappa = theta.T
     edges = _break_points(r, m, n, kappa)
@@ -198,7 +198,7 @@ def evaluate_dual(problem: PairProblem, theta: FloatArray) -> PairDual:
 
 
 def _starting_multipliers(problem: PairProblem) -> FloatArray:
-    """The better of two solutions of simpler problems.
+    """Return the better of two solutions of simpler problems.
 
     Either the pairs are forgotten: one slab for the whole class, ``mu = nu``. Or the two parts are taken to lie
     apart: a symmetric slab for the pairs with two hits, and a slab of its own, which carries the gradient, for those
@@ -217,7 +217,8 @@ def _starting_multipliers(problem: PairProblem) -> FloatArray:
 
 
 def _line_through_slab(p: FloatArray, problem: PairProblem) -> tuple[FloatArray, FloatArray]:
-    """Level and tilt of the line that meets the likelihood ratio at the edges of the worst slab of mass `p`."""
+    """Return the level and tilt of the line that meets the likelihood ratio at the edges of the worst slab of mass
+    `p`."""
     slab = worst_slab(p, 1.0 - p, problem.grad_norm)
     upper = np.clip(slab.upper, -8.0, 9.0)
     lower = np.clip(slab.lower, -9.0, upper - 1e-3)
@@ -227,7 +228,7 @@ def _line_through_slab(p: FloatArray, problem: PairProblem) -> tuple[FloatArray,
 
 
 def _keep_tilt_positive(theta: FloatArray, r: FloatArray, previous: FloatArray | None = None) -> FloatArray:
-    """The multiplier of the gradient must not be negative: go at most nine tenths of the way to zero."""
+    """Shorten steps so that the multiplier of the gradient stays positive: at most nine tenths of the way to zero."""
     theta = theta.copy()
     ceiling = (1.0 - 1e-12) / r
     if previous is not None:
@@ -239,7 +240,7 @@ def _keep_tilt_positive(theta: FloatArray, r: FloatArray, previous: FloatArray |
 def _newton_step(
     gradient: FloatArray, hessian: FloatArray, damping: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Marquardt step, its predicted gain, and the scale of the coordinates taken from the diagonal."""
+    """Return the Marquardt step, its predicted gain, and the scale of the coordinates taken from the diagonal."""
     diagonal = -np.einsum("nii->ni", hessian)
     scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-200))
     scale = np.where(diagonal > 0.0, scale, 1.0)
@@ -251,7 +252,7 @@ def _newton_step(
 
 
 def _break_points(r: FloatArray, m: FloatArray, n: FloatArray, kappa: FloatArray) -> FloatArray:
-    """Sorted points of the positive half-line between which one entry of the minimum stays the smallest."""
+    """Return the sorted points of the positive half-line between which one entry of the minimum stays the smallest."""
     log_tilt = np.log1p(-r * kappa)
     lowest = 0.5 * r + log_tilt / r
     base = -0.5 - log1p_minus(-r * kappa) / np.square(r) + kappa * lowest
@@ -275,7 +276,7 @@ def _break_points(r: FloatArray, m: FloatArray, n: FloatArray, kappa: FloatArray
 
 
 def _sinhc_root(log_ratio: FloatArray) -> FloatArray:
-    """`y` with ``log(sinh(y) / y) = log_ratio``; to about 1e-9, as errors in break points enter squared."""
+    """Return `y` with ``log(sinh(y) / y) = log_ratio``; to about 1e-9, as errors in break points enter squared."""
     q = 6.0 * np.minimum(log_ratio, 0.5)
     small = np.sqrt(q * (1.0 + q / 30.0 * (1.0 - q / 210.0)))
     y = np.where(log_ratio < 0.5, small, log_ratio + np.log(2.0 * log_ratio + 2.0))
@@ -288,12 +289,12 @@ def _sinhc_root(log_ratio: FloatArray) -> FloatArray:
 
 
 def _curvature_ratio(z: FloatArray, r: FloatArray) -> FloatArray:
-    """``E(z) = (exp(r z - r^2/2) - 1 - r z) / r^2``, which tends to ``(z^2 - 1) / 2`` for small `r`."""
+    """Return ``E(z) = (exp(r z - r^2/2) - 1 - r z) / r^2``, which tends to ``(z^2 - 1) / 2`` for small `r`."""
     return expm1_minus(r * z - 0.5 * np.square(r)) / np.square(r) - 0.5
 
 
 def _tail_integral(x: FloatArray, r: FloatArray) -> FloatArray:
-    """Integral of ``phi(z) E(z)`` from `x` to infinity."""
+    """Return the integral of ``phi(z) E(z)`` from `x` to infinity."""
     x, r = np.broadcast_arrays(x, r)
     value: FloatArray = (interval_mass(x, r) - r * density(x)) / np.square(r)
     short = is_short(x, r)
@@ -305,7 +306,7 @@ def _tail_integral(x: FloatArray, r: FloatArray) -> FloatArray:
 
 
 def _hessian(z: FloatArray, choice: IndexArray, phi: FloatArray, r: FloatArray, kappa: FloatArray) -> FloatArray:
-    """Second derivatives: each edge moves with the multipliers of the two options it separates."""
+    """Return second derivatives: each edge moves with the multipliers of the two options it separates."""
     far = np.expm1(r * z - 0.5 * np.square(r)) / r
     near = np.expm1(-r * z - 0.5 * np.square(r)) / r
     zero = np.zeros_like(z)

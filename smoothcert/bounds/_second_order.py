@@ -38,7 +38,7 @@ class Slab(NamedTuple):
 
 
 def second_order_lower_bound(p: ArrayLike, grad_norm: ArrayLike, r: ArrayLike) -> FloatArray:
-    """Smallest probability the class can have at distance `r`, knowing value and gradient norm at the input.
+    """Return the smallest probability the class can have at distance `r`, knowing value and gradient norm at the input.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def second_order_lower_bound(p: ArrayLike, grad_norm: ArrayLike, r: ArrayLike) -
 
 
 def second_order_upper_bound(p: ArrayLike, grad_norm: ArrayLike, r: ArrayLike) -> FloatArray:
-    """Largest probability the class can have at distance `r`, knowing value and gradient norm at the input.
+    """Return the largest probability the class can have at distance `r`, knowing value and gradient norm at the input.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def second_order_upper_bound(p: ArrayLike, grad_norm: ArrayLike, r: ArrayLike) -
 
 
 def second_order_radius(p: ArrayLike, grad_norm: ArrayLike) -> FloatArray:
-    """Distance within which the class keeps more than half of the vote, in units of sigma.
+    """Return the distance within which the class keeps more than half of the vote, in units of sigma.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _lower_bound(p: FloatArray, grad_norm: FloatArray, r: FloatArray) -> FloatAr
 
 
 def _upper_bound(p: FloatArray, grad_norm: FloatArray, r: FloatArray) -> FloatArray:
-    """What is outside the worst slab of the complement, whose own outside is `p`."""
+    """Return what is outside the worst slab of the complement, whose own outside is `p`."""
     bound = first_order_upper_bound(p, r)
     todo = (p > 0.0) & (p < 1.0)
     p, r = p[todo], r[todo]
@@ -166,7 +166,7 @@ def _radius(p: FloatArray, grad_norm: FloatArray) -> FloatArray:
 
 
 def worst_slab(p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> Slab:
-    """Edges of the worst slab for value `p`, mass `outside` ``= 1 - p`` and gradient norm `grad_norm`.
+    """Return the edges of the worst slab for value `p`, mass `outside` ``= 1 - p`` and gradient norm `grad_norm`.
 
     Both masses are asked for so that the caller decides which one is exact.
     """
@@ -196,7 +196,7 @@ def worst_slab(p: FloatArray, outside: FloatArray, grad_norm: FloatArray) -> Sla
 
 
 def slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
-    """What a slab loses of its mass when the input moves by `r`, with small relative error."""
+    """Return what a slab loses of its mass when the input moves by `r`, with small relative error."""
     lower, upper = slab.lower, slab.upper
     loss = np.asarray(interval_mass(upper, r) - interval_mass(lower, r))
     short = is_short(lower, r) & is_short(upper, r)
@@ -207,7 +207,8 @@ def slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
 
 
 def short_slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
-    """The same for short moves: the integral of ``exp(u s - s^2/2) (G + phi(v) expm1((v-u) s))`` over the way `s`.
+    """Return the same for short moves: the integral of ``exp(u s - s^2/2) (G + phi(v) expm1((v-u) s))`` over the way
+    `s`.
 
     No difference of nearly equal numbers, and the gradient norm itself is the first term.
     """
@@ -218,7 +219,7 @@ def short_slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
 
 
 def slab_edges(p: FloatArray, outside: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Both edges of a slab and its width, which is kept precise on its own for thin slabs."""
+    """Return both edges of a slab and its width, which is kept precise on its own for thin slabs."""
     below = outside * share
     above = outside * (1.0 - share)
     lower, upper = quantile(below, p + above), quantile(p + below, above)

@@ -46,7 +46,7 @@ squares do not underflow: a product of five such numbers is 1e-300, which is sti
 def second_order_dipole_lower_bound(
     both: ArrayLike, one_sided: ArrayLike, grad_norm: ArrayLike, r: ArrayLike
 ) -> FloatArray:
-    """Smallest probability the class can have at distance `r`, knowing how pairs vote and the gradient norm.
+    """Return the smallest probability the class can have at distance `r`, knowing how pairs vote and the gradient norm.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def second_order_dipole_lower_bound(
 def second_order_dipole_upper_bound(
     both: ArrayLike, one_sided: ArrayLike, grad_norm: ArrayLike, r: ArrayLike
 ) -> FloatArray:
-    """Largest probability the class can have at distance `r`, knowing how pairs vote and the gradient norm.
+    """Return the largest probability the class can have at distance `r`, knowing how pairs vote and the gradient norm.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def second_order_dipole_upper_bound(
 
 
 def second_order_dipole_radius(both: ArrayLike, one_sided: ArrayLike, grad_norm: ArrayLike) -> FloatArray:
-    """Distance within which the class keeps more than half of the vote, in units of sigma.
+    """Return the distance within which the class keeps more than half of the vote, in units of sigma.
 
     Parameters
     ----------
@@ -182,13 +182,13 @@ def _checked(both: ArrayLike, one_sided: ArrayLike, grad_norm: ArrayLike, **rest
 
 
 def _total(both: FloatArray, one_sided: FloatArray) -> FloatArray:
-    """Probability of the class, rounded down."""
+    """Return the probability of the class, rounded down."""
     total = both + one_sided
     return np.where(one_sided == 0.0, both, np.nextafter(np.minimum(total, 1.0), 0.0))
 
 
 def _gradient_matters(both: FloatArray, one_sided: FloatArray, grad_norm: FloatArray) -> BoolArray:
-    """Only the one-sided part carries gradient: at most that of a half-space of its mass."""
+    """Return where the gradient is below what the one-sided part can have, that of a half-space of its mass."""
     return (np.minimum(one_sided, both) > _NEGLIGIBLE) & (grad_norm < density(ndtri(one_sided)) * (1.0 - 1e-12))
 
 

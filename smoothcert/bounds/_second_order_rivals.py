@@ -43,7 +43,7 @@ def second_order_multiclass_radius(
     grad_norm_leads: ArrayLike = np.inf,
     first_order: ArrayLike = 0.0,
 ) -> FloatArray:
-    """Distance within which the class stays ahead of every rival, in units of sigma.
+    """Return the distance within which the class stays ahead of every rival, in units of sigma.
 
     With gradients it is not enough to look at the runner-up: a weaker rival with a steeper gradient may catch up first.
 
@@ -119,8 +119,8 @@ class Known(NamedTuple):
 
 
 def _against_rival(p: FloatArray, rival: FloatArray, known: Known, by_votes: FloatArray) -> FloatArray:
-    """Least radius of all pairs of probabilities, at least `p` and at most `rival`, with a first-order radius of at
-    least `by_votes`."""
+    """Return the least radius of all pairs of probabilities, at least `p` and at most `rival`, with a first-order
+    radius of at least `by_votes`."""
     corner = first_order_radius(p, rival) >= by_votes
     radius = np.array(by_votes)
     radius[corner] = _meeting(p[corner], rival[corner], known.take(corner)).radius
@@ -136,7 +136,8 @@ def _against_rival(p: FloatArray, rival: FloatArray, known: Known, by_votes: Flo
 
 
 def _on_arc(p: FloatArray, rival: FloatArray, known: Known, by_votes: FloatArray) -> FloatArray:
-    """Least radius of the pairs with the first-order radius `by_votes`, within the limits; nan if it is not found.
+    """Return the least radius of the pairs with the first-order radius `by_votes`, within the limits; nan if it is not
+    found.
 
     At a given distance what is proved is at least a linear function of the pair, which touches it at one end. On the
     arc a linear function is nowhere less than at both ends.
@@ -160,7 +161,7 @@ class Meeting(NamedTuple):
 
 
 def _meeting(p: FloatArray, rival: FloatArray, known: Known) -> Meeting:
-    """For one rival and given probabilities, ``p >= rival``."""
+    """Return the radius against one rival for given probabilities, ``p >= rival``."""
     steepest, steepest_rival = density(ndtri(p)), density(ndtri(rival))
     own, other = np.minimum(known.own, steepest), np.minimum(known.rival, steepest_rival)
     # At twice the symmetric slabs' first-order radii the class is below its rival whatever the gradients.
@@ -206,8 +207,8 @@ def _meeting(p: FloatArray, rival: FloatArray, known: Known) -> Meeting:
 
 
 def _chords_apart(loss: FloatArray, p: FloatArray, rival: FloatArray, both: FloatArray, far: FloatArray) -> FloatArray:
-    """Difference of the slopes of the chords of both slabs, at the distance where the rival catches up, if the class
-    loses a given part of what both lose at first. The radius is smallest where it vanishes."""
+    """Return the difference of the slopes of the chords of both slabs, at the distance where the rival catches up, if
+    the class loses a given part of what both lose at first. The radius is smallest where it vanishes."""
     slabs = _slabs(p, rival, loss, both - loss)
     r = last_safe_point(_lead, np.zeros_like(p), far, p - rival, *slabs[0], *slabs[1], rtol=_RTOL)
     with np.errstate(invalid="ignore"):
@@ -215,7 +216,7 @@ def _chords_apart(loss: FloatArray, p: FloatArray, rival: FloatArray, both: Floa
 
 
 def _slabs(p: FloatArray, rival: FloatArray, loss: FloatArray, rival_loss: FloatArray) -> tuple[Slab, Slab]:
-    """The worst cases of the class and of all but the rival, that lose mass at given speeds at first."""
+    """Return the worst cases of the class and of all but the rival, that lose mass at given speeds at first."""
     return _slab(p, 1.0 - p, loss), _slab(1.0 - rival, rival, rival_loss)
 
 
@@ -232,7 +233,7 @@ def _lead(r: FloatArray, lead: FloatArray, *slabs: FloatArray) -> FloatArray:
 
 
 def _certain_lead(r: FloatArray, lead: FloatArray, up: FloatArray, down: FloatArray, *slabs: FloatArray) -> FloatArray:
-    """The lead that is left, less what another division of the gradient and rounding may take."""
+    """Return the lead that is left, less what another division of the gradient and rounding may take."""
     with np.errstate(invalid="ignore"):
         apart = _chord_slope(Slab(*slabs[:4]), r) - _chord_slope(Slab(*slabs[4:]), r)
         open_ = np.maximum(np.where(up > 0.0, apart * up, 0.0), np.where(down > 0.0, -apart * down, 0.0))
@@ -243,7 +244,7 @@ def _certain_lead(r: FloatArray, lead: FloatArray, up: FloatArray, down: FloatAr
 def _parallel_lead(
     r: FloatArray, lead: FloatArray, both: FloatArray, p: FloatArray, outside: FloatArray, *slab: FloatArray
 ) -> FloatArray:
-    """The lead that is left if the chord of the other slab, of mass `p`, has the slope of that of the given one.
+    """Return the lead that is left if the chord of the other slab, of mass `p`, has the slope of that of the given one.
 
     Both together may lose less than `both` at first, or more; that counts with the slope of the chords.
     """
@@ -257,7 +258,7 @@ def _parallel_lead(
 
 
 def _parallel(slab: Slab, p: FloatArray, outside: FloatArray, r: FloatArray) -> Slab:
-    """The slab of mass `p` whose chord at distance `r` has the slope of that of the given one."""
+    """Return the slab of mass `p` whose chord at distance `r` has the slope of that of the given one."""
 
     def steeper(place: FloatArray, slope: FloatArray, p: FloatArray, outside: FloatArray, r: FloatArray) -> FloatArray:
         return slope - _chord_slope(_slab_at(place, p, outside), r)
@@ -268,7 +269,7 @@ def _parallel(slab: Slab, p: FloatArray, outside: FloatArray, r: FloatArray) -> 
 
 
 def _slab_at(place: FloatArray, p: FloatArray, outside: FloatArray) -> Slab:
-    """The slab with the part ``Phi(place)`` of the outside mass below it."""
+    """Return the slab with the part ``Phi(place)`` of the outside mass below it."""
     lower, upper, width = slab_edges(p, outside, ndtr(-np.abs(place)))
     mirrored = place > 0.0
     lower, upper = np.where(mirrored, -upper, lower), np.where(mirrored, -lower, upper)
@@ -276,14 +277,14 @@ def _slab_at(place: FloatArray, p: FloatArray, outside: FloatArray) -> Slab:
 
 
 def _chord_slope(slab: Slab, r: FloatArray) -> FloatArray:
-    """Slope of the chord of ``exp(r z - r^2/2)`` between the edges of a slab."""
+    """Return the slope of the chord of ``exp(r z - r^2/2)`` between the edges of a slab."""
     with np.errstate(invalid="ignore", over="ignore"):
         slope = np.exp(r * slab.lower - 0.5 * r * r) * np.expm1(r * slab.width) / slab.width
     return np.where(slab.lower == -np.inf, 0.0, np.where(slab.upper == np.inf, np.inf, slope))
 
 
 def _height_of_chord(slab: Slab, r: FloatArray) -> FloatArray:
-    """Where that chord is at zero."""
+    """Return where that chord is at zero."""
     with np.errstate(invalid="ignore", over="ignore"):
         height = np.exp(r * slab.lower - 0.5 * r * r) - _chord_slope(slab, r) * slab.lower
     return np.where(slab.lower == -np.inf, np.exp(r * slab.upper - 0.5 * r * r), height)

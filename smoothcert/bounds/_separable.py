@@ -195,7 +195,7 @@ class SeparableDual:
         return np.maximum(round_down(np.minimum(np.sqrt(squared), reach)), 0.0)
 
     def _reach(self, x: FloatArray) -> FloatArray:
-        """Distance to the nearest end of a grid beyond which nothing is known."""
+        """Return the distance to the nearest end of a grid beyond which nothing is known."""
         below = np.where(self.floor[:, 0] == -np.inf, x - self.first, np.inf)
         above = np.where(self.floor[:, 1] == -np.inf, self.last - x, np.inf)
         nearest: FloatArray = np.minimum(below, above).min(axis=1, initial=np.inf)

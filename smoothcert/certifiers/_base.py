@@ -122,7 +122,7 @@ class BaseCertifier(BaseEstimator, ABC):
         self.alpha = alpha
 
     def pilots(self, gradients: bool) -> Sequence[Pilot]:
-        """Looks ahead, on samples taken from `n_samples`, one after the other; none by default.
+        """Return the pilots, run one after the other on samples taken from `n_samples`; none by default.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class BaseCertifier(BaseEstimator, ABC):
         return self
 
     def screen(self) -> Screen | None:
-        """A cheaper certificate to try first where radii are asked for; none by default."""
+        """Return a cheaper certificate to try first where radii are asked for; none by default."""
         return None
 
     def at_level(self, alpha: float) -> Self:
@@ -154,11 +154,11 @@ class BaseCertifier(BaseEstimator, ABC):
 
     @abstractmethod
     def new_tally(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
-        """An empty tally for inputs with `n_features` numbers each and the given candidate classes."""
+        """Return an empty tally for inputs with `n_features` numbers each and the given candidate classes."""
 
     @abstractmethod
     def infer(self, tally: Any) -> dict[str, FloatArray]:
-        """The confidence limits that the radius is computed from.
+        """Return the confidence limits that the radius is computed from.
 
         All of them hold together with probability at least ``1 - alpha``. Where there is one limit for each rival, it
         is enough that those of the class and of any single rival do: only the rival that overtakes first matters.
@@ -166,7 +166,7 @@ class BaseCertifier(BaseEstimator, ABC):
 
     @abstractmethod
     def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:
-        """Radius in units of sigma that the limits prove."""
+        """Return the radius in units of sigma that the limits prove."""
 
     def certify_tally(self, tally: Tally) -> Inference:
         """Certify from evidence alone, wherever it was counted.

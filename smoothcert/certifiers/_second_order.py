@@ -156,7 +156,7 @@ class SecondOrderCertifier(BaseCertifier):
 
 
 def _cap(grad_norm: FloatArray, p: FloatArray, published: bool = False) -> FloatArray:
-    """No smoothed function of value at least `p` is steeper than a half-space.
+    """Limit gradients: no smoothed function of value at least `p` is steeper than a half-space.
 
     Below one half the steepest is the one of value 1/2. (Published logs print the half-space of value `p` there too;
     such rows certify nothing.)

@@ -19,7 +19,7 @@ _STEP_MARGIN = 0.1
 
 
 def binomial_lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
-    """Lower confidence limit of a probability: it is below the truth except with probability `alpha`.
+    """Return the lower confidence limit of a probability: it is below the truth except with probability `alpha`.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def binomial_lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
 
 
 def binomial_upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
-    """Upper confidence limit of a probability: it is above the truth except with probability `alpha`.
+    """Return the upper confidence limit of a probability: it is above the truth except with probability `alpha`.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def _lower(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
 
 
 def _margin(n: FloatArray) -> FloatArray:
-    """Part of the level that is given up, so that the tail at the limit is at most `alpha` in truth and not just as
-    computed.
+    """Return the part of the level that is given up, so that the tail at the limit is at most `alpha` in truth and not
+    just as computed.
 
     Half of it is for the beta distribution function. Its relative error was at most ``1e-15 (20 + sqrt(n))`` in 15,000
     tails of 1e-10 to 0.5 with up to 1e9 trials, against 30 digits. Half is for the inversion.
@@ -107,7 +107,7 @@ def _margin(n: FloatArray) -> FloatArray:
 
 
 def _distance_of_large(k: FloatArray, n: FloatArray, alpha: FloatArray) -> FloatArray:
-    """One minus the lower limit, for large counts with many hits.
+    """Return one minus the lower limit, for large counts with many hits.
 
     Start from the normal approximation of Peizer and Pratt (1968) and take one step with the exact distribution, a
     little longer if it lowers the limit and a little shorter if it raises it. Steps that were not tiny are not trusted:
@@ -167,7 +167,7 @@ def _peizer_pratt(p: FloatArray, k: FloatArray, n: FloatArray) -> tuple[FloatArr
 
 
 def _peizer_pratt_bend(x: FloatArray) -> FloatArray:
-    """``(1 - x^2 + 2 x log x) / (1 - x)^2``, by its series near one."""
+    """Return ``(1 - x^2 + 2 x log x) / (1 - x)^2``, by its series near one."""
     gap = 1.0 - x
     near = np.abs(gap) < 1e-2
     series = gap * (1.0 / 3.0 + gap * (1.0 / 6.0 + gap * (1.0 / 10.0 + gap / 15.0)))

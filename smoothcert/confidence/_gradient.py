@@ -26,7 +26,8 @@ METHODS = ("centred", "paper")
 def gradient_norm_upper(
     norm_sq: ArrayLike, n: ArrayLike, n_features: ArrayLike, alpha: ArrayLike, method: str = "centred"
 ) -> FloatArray:
-    """Upper confidence limit of sigma times the gradient norm: below the truth with probability at most `alpha`.
+    """Return the upper confidence limit of sigma times the gradient norm: below the truth with probability at most
+    `alpha`.
 
     Parameters
     ----------

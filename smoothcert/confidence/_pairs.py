@@ -260,7 +260,7 @@ class _Curve:
         return self._at_angle(angle, row, root, slope)
 
     def _at_none(self, none: FloatArray, row: IndexArray, guess: FloatArray) -> _Points:
-        """Points of the curve with given probabilities of no hit."""
+        """Return the points of the curve with given probabilities of no hit."""
         zero = np.zeros_like(none)
         slope: FloatArray = -2.0 * np.sqrt(self.n[row])
         _, slope, good, p = self._solve(zero + 1.0, zero, none, row, guess, slope)
@@ -268,7 +268,7 @@ class _Curve:
         return _Points(row, angle, np.sqrt(p[:, 1] + p[:, 2]), slope, good, p)
 
     def _at_angle(self, angle: FloatArray, row: IndexArray, guess: FloatArray, slope: FloatArray) -> _Points:
-        """Points of the curve with given ratios of pairs with one hit to pairs without."""
+        """Return the points of the curve with given ratios of pairs with one hit to pairs without."""
         one, none = np.square(np.sin(angle)), np.square(np.cos(angle))
         lowest, highest = (np.sqrt(end[row] / none) for end in (self.low, np.minimum(self.high, self.end)))
         guess = np.clip(guess, lowest, highest)
@@ -329,7 +329,7 @@ class _Curve:
 
 
 def _lagrange(part: FloatArray) -> FloatArray:
-    """Values of the basis polynomials of the coarse points, shape (n_points, n_coarse)."""
+    """Return values of the basis polynomials of the coarse points, shape (n_points, n_coarse)."""
     basis = np.ones((part.size, _COARSE.size))
     for i, here in enumerate(_COARSE):
         for there in np.delete(_COARSE, i):
@@ -338,14 +338,15 @@ def _lagrange(part: FloatArray) -> FloatArray:
 
 
 def _length(points: _Points, n: FloatArray) -> FloatArray:
-    """Root of the approximate rise of ``log P(R)`` along the arcs between neighbours."""
+    """Return the root of the approximate rise of ``log P(R)`` along the arcs between neighbours."""
     step = np.diff(np.sqrt(points.probabilities), axis=0)
     length: FloatArray = np.sqrt(0.5 * n[1:] * np.sum(np.square(step), axis=1))
     return length
 
 
 def _ends(left: _Points, right: _Points) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Ends of the arcs, and the logarithms of their ratios. An arc to a point without pairs of one hit has none."""
+    """Return the ends of the arcs, and the logarithms of their ratios. An arc to a point without pairs of one hit has
+    none."""
     a, b = left.probabilities.copy(), right.probabilities
     a[:, 1] = np.where(b[:, 1] == 0.0, 0.0, a[:, 1])
     ratio = np.log(np.divide(b, a, out=np.ones_like(a), where=a > 0.0))
@@ -353,7 +354,8 @@ def _ends(left: _Points, right: _Points) -> tuple[FloatArray, FloatArray, FloatA
 
 
 def _rise(left: _Points, right: _Points, n: FloatArray) -> FloatArray:
-    """Upper bound of ``-n log Z`` along the arcs, by the tangents of the convex ``log Z`` at both ends and between."""
+    """Return the upper bound of ``-n log Z`` along the arcs, by the tangents of the convex ``log Z`` at both ends and
+    between."""
     a, b, ratio = _ends(left, right)
     middle = np.sqrt(a * b)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -370,7 +372,7 @@ def _rise(left: _Points, right: _Points, n: FloatArray) -> FloatArray:
 
 
 def _meeting(value: FloatArray, slope: FloatArray, other_value: FloatArray, other_slope: FloatArray) -> FloatArray:
-    """Height at which two lines over [0, 1] meet; where they do not, that of the higher one's lower end."""
+    """Return the height at which two lines over [0, 1] meet; where they do not, that of the higher one's lower end."""
     s = np.clip((value - other_value) / (other_slope - slope), 0.0, 1.0)
     s = np.nan_to_num(s)
     return np.maximum(value + s * slope, other_value + s * other_slope)
@@ -379,7 +381,7 @@ def _meeting(value: FloatArray, slope: FloatArray, other_value: FloatArray, othe
 def _lowest(
     left: _Points, right: _Points, at: _Points, excess: FloatArray, slope_both: FloatArray, slope_one: FloatArray
 ) -> FloatArray:
-    """Lower bound, along the arcs, of planes given by their value and slopes at the points `at`.
+    """Return the lower bound, along the arcs, of planes given by their value and slopes at the points `at`.
 
     Along an arc each probability is at least an exponential in the arc's parameter, and a plane with slopes of at
     least 0 is then a convex function of the parameter: it lies above its tangents at both ends.
@@ -404,7 +406,7 @@ def _least_favourable(
     radius: PairRadius,
     plane: PairPlane,
 ) -> FloatArray:
-    """Probabilities, shape (2, n_rows), whose certificate holds on all arcs of a row and at its corner."""
+    """Return the probabilities, shape (2, n_rows), whose certificate holds on all arcs of a row and at its corner."""
     one_sided = np.maximum(points.probabilities[:, 1] / 2.0, 0.0)
     one_sided = np.minimum(one_sided, (1.0 - points.probabilities[:, 0]) / 2.0)
     both = points.probabilities[:, 0]

@@ -116,7 +116,7 @@ class RankedOutcomes:
             self.lift[at] = np.where(usual[at], np.maximum(self.threshold[at] - 0.5 * (left + right), 0.0), 0.0)
 
     def _reach(self, none: FloatArray, rows: IndexArray) -> FloatArray:
-        """How far the number of pairs without hit strays from its mean, but for `TAIL_SHARE` (Bernstein)."""
+        """Return how far the number of pairs without hit strays from its mean, but for `TAIL_SHARE` (Bernstein)."""
         log_tail = np.log(2.0 / (TAIL_SHARE * self.alpha[rows]))
         variance = self.n[rows] * none * np.maximum(1.0 - none, 0.0)
         reach: FloatArray = np.sqrt(2.0 * variance * log_tail) + 2.0 / 3.0 * log_tail
@@ -244,7 +244,8 @@ class _Edge:
         return np.where(self.full, 0.0, np.clip(most, self.none, self.none + self.one))
 
     def smooth(self, n0: FloatArray, rows: IndexArray) -> FloatArray:
-        """Thresholds that are not rounded to whole counts, lowered by the slack; `n0` has shape (n_rows, ...)."""
+        """Return the thresholds that are not rounded to whole counts, lowered by the slack; `n0` has shape (n_rows,
+        ...)."""
         n, slack = self.n[rows][:, None], self.slack[rows][:, None]
         observed = (self.both + self.weight * self.one)[rows][:, None]
         threshold = (observed - self.weight * (n - n0)) / (1.0 - self.weight) - slack
@@ -260,7 +261,7 @@ class _Edge:
         return threshold
 
     def counts(self, n0: FloatArray, rows: IndexArray) -> FloatArray:
-        """Thresholds in whole counts; the observed outcome is in its own set, whatever the rounding."""
+        """Return the thresholds in whole counts; the observed outcome is in its own set, whatever the rounding."""
         threshold = np.ceil(self.smooth(n0, rows))
         n, most, none, both = (a[rows][:, None] for a in (self.n, self.most_none, self.none, self.both))
         threshold = np.where(n0 == none, np.minimum(threshold, both), threshold)
@@ -268,7 +269,7 @@ class _Edge:
 
 
 def _stirling_rest(k: FloatArray) -> FloatArray:
-    """``log(k!) - (k + 1/2) log(k) + k - log(2 pi) / 2`` for ``k > 0``."""
+    """Return ``log(k!) - (k + 1/2) log(k) + k - log(2 pi) / 2`` for ``k > 0``."""
     x = np.maximum(k, 1.0)
     inverse = np.square(1.0 / x)
     series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / x
@@ -278,7 +279,7 @@ def _stirling_rest(k: FloatArray) -> FloatArray:
 
 
 def _log_choose(n: FloatArray, k: FloatArray) -> FloatArray:
-    """Logarithm of the binomial coefficient, in terms that are of the order of its own size."""
+    """Return the logarithm of the binomial coefficient, in terms that are of the order of its own size."""
     rest = n - k
     inner = (k > 0.0) & (rest > 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):

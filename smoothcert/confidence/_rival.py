@@ -56,7 +56,7 @@ _CELLS_AT_ONCE = 2**16
 
 
 def rival_limits(k: ArrayLike, k_rival: ArrayLike, n: ArrayLike, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Least favourable pair of probabilities that votes for a class and for a rival leave possible.
+    """Return the least favourable pair of probabilities that votes for a class and for a rival leave possible.
 
     Parameters
     ----------
@@ -157,8 +157,8 @@ def _nearly_sure(k: FloatArray, n: FloatArray, alpha: float) -> FloatArray:
 
 
 def _sure_misses(n: FloatArray, alpha: float) -> FloatArray:
-    """Probability of other classes up to which a pair counts as nearly sure: what is possible if no vote is for them,
-    at half of the level."""
+    """Return the probability of other classes up to which a pair counts as nearly sure: what is possible if no vote is
+    for them, at half of the level."""
     misses: FloatArray = np.minimum(-1.02 * np.log(alpha / 2.0) / n, 1.0)
     return misses
 
@@ -222,7 +222,7 @@ def _cells(
 def _cells_pairs(
     cells: _Cells, k: FloatArray, k_rival: FloatArray, n: FloatArray, alpha: float
 ) -> tuple[FloatArray, IndexArray]:
-    """The least favourable pair that each cell's test leaves possible, and the cells that have any."""
+    """Return the least favourable pair that each cell's test leaves possible, and the cells that have any."""
     found = np.full((2, len(cells.row)), np.nan)
     rest = np.arange(len(cells.row))
     for factor in _BET_FACTORS:
@@ -287,7 +287,7 @@ def _line_pairs(
 def _log_factor(
     cells: _Cells, win: FloatArray, lose: FloatArray, log_win: FloatArray, log_lose: FloatArray, n: FloatArray
 ) -> FloatArray:
-    """Logarithm of the factor to Markov's inequality that holds for all pairs of a cell."""
+    """Return the logarithm of the factor to Markov's inequality that holds for all pairs of a cell."""
     p, q = cells.p[0], cells.rival[0]
     rest = np.maximum(1.0 - cells.p[1] - cells.rival[1], 0.0)
     largest_mean = 1.0 + cells.p[1] * win - cells.rival[0] * lose

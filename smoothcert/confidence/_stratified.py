@@ -36,7 +36,8 @@ class StratifiedLimit(NamedTuple):
 def stratified_lower(
     hits: ArrayLike, trials: ArrayLike, mass: ArrayLike, weights: ArrayLike, guesses: ArrayLike, alpha: float
 ) -> StratifiedLimit:
-    """Lower confidence limit for ``sum mass * weights * share`` over strata, except with probability `alpha`.
+    """Return the lower confidence limit for ``sum mass * weights * share`` over strata, except with probability
+    `alpha`.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def stratified_lower(
 
 
 def bet_size(log_term: float) -> float:
-    """Standard deviation of the logarithm of the wealth to aim at, for limits at level ``exp(-log_term)``.
+    """Return the standard deviation of the logarithm of the wealth to aim at, for limits at level ``exp(-log_term)``.
 
     The limit is as far from the estimate as ``size / 2 + (log_term + log(factor)) / size`` standard deviations, with
     the factor about ``_USUAL_FACTOR / size``; this makes it nearly smallest.
@@ -108,7 +109,7 @@ def bet_size(log_term: float) -> float:
 
 
 def usual_width(alpha: float) -> float:
-    """By how many standard deviations of the weighted sum a limit at this level usually stays below it."""
+    """Return by how many standard deviations of the weighted sum a limit at this level usually stays below it."""
     log_term = -np.log((1.0 - _SPREAD_SHARE) * alpha)
     size = bet_size(log_term)
     return float(size / 2.0 + (log_term + min(np.log(_USUAL_FACTOR / size), 0.0)) / size)
@@ -139,7 +140,7 @@ def _limit(
 
 
 def least_variance(hits: FloatArray, trials: FloatArray, alpha: float) -> FloatArray:
-    """Lower confidence limit of ``share (1 - share)``, in closed form.
+    """Return the lower confidence limit of ``share (1 - share)``, in closed form.
 
     Okamoto (1958): the root of an observed share exceeds that of the true one by `c` with probability at most
     ``exp(-2 n c^2)``. Used for hits and for misses, each with half of `alpha`. Between the two limits the variance is
@@ -153,7 +154,8 @@ def least_variance(hits: FloatArray, trials: FloatArray, alpha: float) -> FloatA
 
 
 def _log_factor(jumps: FloatArray, spread: FloatArray) -> FloatArray:
-    """Logarithm of the factor by which the probability of a large wealth is smaller than Markov's inequality says.
+    """Return the logarithm of the factor by which the probability of a large wealth is smaller than Markov's inequality
+    says.
 
     `jumps` are the differences between the logarithms won and lost by one sample, `spread` lower limits of the sums of
     ``share (1 - share)``. Every subset of the strata gives a factor; those with jumps up to some size are tried.

@@ -22,7 +22,7 @@ limit large long before."""
 def stratified_gradient_upper(
     norm_sq: ArrayLike, trials: ArrayLike, weights: ArrayLike, n_features: int, alpha: float
 ) -> FloatArray:
-    """Upper confidence limit for the norm of ``sum trials * weights * gradient`` over strata.
+    """Return the upper confidence limit for the norm of ``sum trials * weights * gradient`` over strata.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def _limit_at(
     n_features: float,
     log_term: float,
 ) -> FloatArray:
-    """The limit for given `q`, of shape (n_rows, n_tried)."""
+    """Return the limit for given `q`, of shape (n_rows, n_tried)."""
     share = 2.0 * q[:, :, None] * spread[:, None]
     excess = share / (1.0 - share)  # m - 1
     each = (trials * weights)[:, None]

@@ -33,7 +33,8 @@ def stratified_rival_lower(
     rival_guesses: ArrayLike,
     alpha: float,
 ) -> StratifiedRivalLimit:
-    """Lower confidence limit for ``sum mass * (weights * share + rival_weights * (1 - rival_share))`` over strata.
+    """Return the lower confidence limit for ``sum mass * (weights * share + rival_weights * (1 - rival_share))`` over
+    strata.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def stratified_rival_lower(
 def rival_variance(
     weights: FloatArray, rival_weights: FloatArray, shares: FloatArray, rival_shares: FloatArray
 ) -> FloatArray:
-    """Variance of ``weights 1_A - rival_weights 1_B`` for one vote."""
+    """Return the variance of ``weights 1_A - rival_weights 1_B`` for one vote."""
     own = np.square(weights) * shares * (1.0 - shares)
     other = np.square(rival_weights) * rival_shares * (1.0 - rival_shares)
     return np.maximum(own + other + 2.0 * weights * rival_weights * shares * rival_shares, 0.0)
@@ -152,7 +153,7 @@ def _gains(bet: FloatArray, against: FloatArray, guesses: FloatArray, rival_gues
 
 
 def _least_shares(votes: FloatArray, trials: FloatArray, alpha: float) -> FloatArray:
-    """Lower confidence limits of shares by the inequality of Okamoto (1958), see `least_variance`."""
+    """Return the lower confidence limits of shares by the inequality of Okamoto (1958), see `least_variance`."""
     n = np.maximum(trials, 1.0)
     apart = np.sqrt(-np.log(alpha) / (2.0 * n))
     least: FloatArray = np.square(np.maximum(np.sqrt(votes / n) - apart, 0.0)) * (1.0 - SAFETY)

@@ -18,7 +18,7 @@ _SHAPE = (3, 32, 32)
 def load_cifar10(
     split: str = "test", *, flatten: bool = False, data_home: str | Path | None = None
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Small colour photographs of ten kinds of thing, with values from 0 to 1.
+    """Load small colour photographs of ten classes, with values from 0 to 1.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ _UNSIGNED_BYTE = 8
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """An array of unsigned bytes from a gzipped IDX file.
+    """Return an array of unsigned bytes from a gzipped IDX file.
 
     Two zero bytes, the type, the number of axes, the length of each axis as a big-endian integer, the values.
     """

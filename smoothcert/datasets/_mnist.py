@@ -26,7 +26,7 @@ def mean_pool(images: FloatArray, side: int) -> FloatArray:
 def load_mnist(
     split: str = "test", *, pool: int | None = None, flatten: bool = False, data_home: str | Path | None = None
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Handwritten digits with values from 0 to 1.
+    """Load handwritten digits with values from 0 to 1.
 
     Parameters
     ----------

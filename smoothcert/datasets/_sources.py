@@ -23,13 +23,14 @@ def check_split(split: str) -> str:
 
 
 def data_folder(data_home: str | Path | None) -> Path | None:
-    """The folder asked for, by argument or by the environment; None if there is none."""
+    """Return the folder asked for, by argument or by the environment; None if there is none."""
     named = os.environ.get(VARIABLE) if data_home is None else data_home
     return Path(named).expanduser() if named else None
 
 
 def local_files(folder: Path | None, dataset: str, names: Sequence[str]) -> list[Path] | None:
-    """All the named files, from the folder or from its subfolder called like the data set; None unless all exist."""
+    """Return all the named files, from the folder or from its subfolder called like the data set; None unless all
+    exist."""
     if folder is None:
         return None
     for place in (folder, folder / dataset):
@@ -42,7 +43,7 @@ def local_files(folder: Path | None, dataset: str, names: Sequence[str]) -> list
 def from_openml(
     openml_name: str, n_train: int, split: str, folder: Path | None, names: Sequence[str]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Rows and labels of one part of a data set on OpenML, whose first `n_train` rows are the training set."""
+    """Return rows and labels of one part of a data set on OpenML, whose first `n_train` rows are the training set."""
     from sklearn.datasets import fetch_openml
 
     # Everything that goes wrong on the way to a server: no network, a server's own error, a broken transfer.

@@ -13,7 +13,7 @@ from .._validation import FloatArray
 def make_swiss_roll_classes(
     n_samples: int = 100, *, noise: float = 1.0, random_state: Any = None
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Two classes that wind around each other in the plane.
+    """Make two classes that wind around each other in the plane.
 
     scikit-learn's swiss roll seen from its end, divided by ten. The published experiment trains on 1000 points with
     ``random_state=1`` and certifies 100 points with ``random_state=2``.

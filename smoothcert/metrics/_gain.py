@@ -17,7 +17,7 @@ PAPER_EDGES = (-0.25, -0.15, -0.05, -0.01, 0.01, 0.05, 0.15, 0.25)
 
 
 def certificate_gain(y_true: ArrayLike, baseline: Certificates, certificates: Certificates) -> FloatArray:
-    """Relative change of each certified radius.
+    """Return the relative change of each certified radius.
 
     A wrong prediction counts as not certified.
 
@@ -60,7 +60,7 @@ def certificate_gain(y_true: ArrayLike, baseline: Certificates, certificates: Ce
 
 
 def gain_histogram(gain: ArrayLike, edges: Sequence[float] = PAPER_EDGES) -> NDArray[np.int64]:
-    """Number of inputs in each range of relative change, as in figures 5 and 6 of the paper.
+    """Return the number of inputs in each range of relative change, as in figures 5 and 6 of the paper.
 
     Parameters
     ----------

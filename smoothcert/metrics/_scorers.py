@@ -22,7 +22,7 @@ _NAMED: dict[str, Callable[[Any, Certificates], float]] = {
 
 
 def make_certified_scorer(radius: Any = 0.0, *, space: str = "input") -> CertifiedScorer:
-    """A scorer that certifies and then scores, for `cross_val_score`, `GridSearchCV` and the like.
+    """Return a scorer that certifies and then scores, for `cross_val_score`, `GridSearchCV` and the like.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from ._asked import warn_if_not_asked
 
 
 def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radius: float = 0.0) -> float:
-    """Share of inputs whose class is right and certified up to `radius`.
+    """Return the share of inputs whose class is right and certified up to `radius`.
 
     That many predictions stay right under every perturbation shorter than `radius`.
 
@@ -49,7 +49,7 @@ def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radi
 def certified_accuracy_curve(
     y_true: ArrayLike, certificates: Certificates, radii: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Certified accuracy against the radius.
+    """Return certified accuracy against the radius.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def accuracy_curve(
 
 
 def average_certified_radius(y_true: ArrayLike, certificates: Certificates) -> float:
-    """Mean certified radius, counted as 0 where the prediction is wrong or abstained from.
+    """Return the mean certified radius, counted as 0 where the prediction is wrong or abstained from.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def average_certified_radius(y_true: ArrayLike, certificates: Certificates) -> f
 
 
 def abstention_rate(certificates: Certificates) -> float:
-    """Share of inputs about which nothing was proved.
+    """Return the share of inputs about which nothing was proved.
 
     Parameters
     ----------

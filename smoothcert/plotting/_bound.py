@@ -21,12 +21,12 @@ TICKS = (1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.
 
 
 def gradient_range(p: float, n_points: int = 101) -> FloatArray:
-    """Gradient norms, times sigma, that are possible at probability `p`: from 0 to that of a half-space."""
+    """Return the gradient norms, times sigma, that are possible at probability `p`: from 0 to that of a half-space."""
     return np.linspace(0.0, float(density(np.asarray(ndtri(p)))), n_points)
 
 
 def expected_radius(certifier: BaseCertifier, p: float, grad_norm: ArrayLike, n_features: int) -> FloatArray:
-    """Radius, in units of sigma, that a certifier proves if its estimates fall exactly on the truth.
+    """Return the radius, in units of sigma, that a certifier proves if its estimates fall exactly on the truth.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class BoundDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> BoundDisplay:
-        """Smallest possible probability of the class at each distance from the input.
+        """Return the smallest possible probability of the class at each distance from the input.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class BoundDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> BoundDisplay:
-        """Certified radius against the gradient norm, a curve for each probability.
+        """Return certified radius against the gradient norm, a curve for each probability.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ class Display:
     figure_: Any
 
     def _axes(self, ax: Any, title: str | None = None) -> Any:
-        """The axes given, or new ones; they are remembered."""
+        """Return the axes given, or new ones; they are remembered."""
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
@@ -41,14 +41,14 @@ def certify_with(estimator: Any, X: Any, certifier: BaseCertifier) -> Certificat
 
 
 def baseline_for(estimator: Any) -> FirstOrderCertifier:
-    """The first-order certifier with as many samples, and the same error probability, as the estimator's own."""
+    """Return the first-order certifier with as many samples, and the same error probability, as the estimator's own."""
     own = find_smoothed(estimator).certifier
     shared = {} if own is None else {name: getattr(own, name) for name in ("n_samples", "n_selection", "alpha")}
     return FirstOrderCertifier(**shared)
 
 
 def named(value: Any, name: str | None, default: str | None) -> dict[str | None, Any]:
-    """A mapping of names to things as it is; a single thing under the name given."""
+    """Return a mapping of names to things as it is; a single thing under the name given."""
     if isinstance(value, Mapping):
         if not value:
             raise ValueError("A mapping must hold at least one item, got none. There is nothing to draw.")
@@ -57,6 +57,6 @@ def named(value: Any, name: str | None, default: str | None) -> dict[str | None,
 
 
 def certifier_name(certificates: Certificates) -> str | None:
-    """The class of the certifier, as a short name of a curve."""
+    """Return the class of the certifier, as a short name of a curve."""
     made_by = certificates.provenance.get("certifier")
     return None if made_by is None else str(made_by).partition("(")[0]

@@ -21,7 +21,7 @@ LESS, SAME, MORE = "#c0392b", "#555555", "#2471a3"
 
 
 def gain_labels(edges: Sequence[float] = PAPER_EDGES) -> list[str]:
-    """What each bin of `smoothcert.metrics.gain_histogram` holds, in words."""
+    """Return what each bin of `smoothcert.metrics.gain_histogram` holds, in words."""
     percent = [f"{100 * edge:+.3g}" for edge in edges]
     inner = [f"{low} to {high}%" for low, high in pairwise(percent)]
     return ["baseline only", f"below {percent[0]}%", *inner, f"above {percent[-1]}%", "new only"]

@@ -18,7 +18,7 @@ COLOURS = ("#2471a3", "#c0392b", "#1e8449", "#b9770e", "#7d3c98", "#117a65", "#5
 
 
 def spread_out(X: FloatArray, n: int, candidates: IndexArray, start: int | None = None) -> IndexArray:
-    """Indices of up to `n` of the candidate rows, each as far as possible from those before it."""
+    """Return the indices of up to `n` of the candidate rows, each as far as possible from those before it."""
     if len(candidates) == 0 or n <= 0:
         return np.array([], dtype=np.intp)
     chosen = [int(candidates[0]) if start is None else int(start)]

@@ -111,11 +111,11 @@ class Tally(RowArrays):
         raise NotImplementedError
 
     def summary(self) -> dict[str, NDArray[Any]]:
-        """The plain numbers of the evidence, for a report."""
+        """Return the plain numbers of the evidence, for a report."""
         raise NotImplementedError
 
     def _merge_key(self, other: Any) -> dict[str, Any]:
-        """What two tallies must have in common to be merged."""
+        """Return what two tallies must have in common to be merged."""
         return {"kind": type(self).__name__, "rows": len(self)}
 
     def merge(self: AnyTally, other: AnyTally) -> AnyTally:
@@ -142,7 +142,7 @@ def as_row_counts(name: str, value: Any, rows: int) -> IntArray:
 
 
 def broadcast_to_rows(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
-    """One number for each place, or one for all."""
+    """Return one number for each place, or one for all."""
     found = as_float_array(name, value)
     if found.shape not in ((), shape):
         raise ValueError(f"{name} must be a number or have shape {shape}, got shape {found.shape}.")

@@ -32,7 +32,7 @@ _NUMBERS_OF_A_ROW = 2**18
 
 @lru_cache(maxsize=64)
 def _strata(edges: tuple[float, ...], n_strata: int) -> IntArray:
-    """Stratum of each bin; strata end at edges of bins."""
+    """Return the stratum of each bin; strata end at edges of bins."""
     wanted = np.linspace(-_STRATA_END, _STRATA_END, n_strata - 1) if n_strata > 2 else np.zeros(n_strata - 1)
     cuts = np.unique(np.argmin(np.abs(np.subtract.outer(wanted, edges)), axis=1)) if edges else np.empty(0)
     return np.searchsorted(cuts, np.arange(len(edges) + 1), side="left")
@@ -44,7 +44,7 @@ def n_strata_for(n_features: int) -> int:
 
 
 def strata_of_bins(edges: tuple[float, ...], n_features: int) -> IntArray:
-    """Stratum of each bin."""
+    """Return the stratum of each bin."""
     return _strata(edges, n_strata_for(n_features))
 
 
@@ -115,7 +115,7 @@ class DirectionalPlan(RowArrays):
     def towards(
         cls, edges: ArrayLike, direction: ArrayLike, measured: ArrayLike = True, n_cells: int = 1
     ) -> DirectionalPlan:
-        """A plan that says where to measure, not yet what for: its multipliers are zero."""
+        """Return a plan that says where to measure, not yet what for: its multipliers are zero."""
         direction = np.atleast_2d(np.asarray(direction, dtype=np.float64))
         edges = tuple(float(edge) for edge in np.asarray(edges))
         rows, bins = len(direction), len(edges) + 1
@@ -216,7 +216,7 @@ class DirectionalTally(DirectionalEvidence):
 
     @classmethod
     def empty(cls, plan: DirectionalPlan, candidate: ArrayLike | None = None) -> DirectionalTally:
-        """A tally with no samples yet."""
+        """Return a tally with no samples yet."""
         rows, bins = len(plan), len(plan.edges) + 1
         hits, n = np.zeros((2, rows), np.int64)
         bin_hits, bin_trials = np.zeros((2, rows, bins), np.int64)
@@ -257,7 +257,7 @@ class DirectionalTally(DirectionalEvidence):
         return np.add.reduceat(self.bin_trials, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=1)
 
     def norm_sq(self, weights: FloatArray) -> FloatArray:
-        """``|sum w X|^2 - sum w^2 |X|^2`` over all samples, for weights of shape (n_rows, n_tried, n_strata).
+        """Return ``|sum w X|^2 - sum w^2 |X|^2`` over all samples, for weights of shape (n_rows, n_tried, n_strata).
 
         Rounded up by what the roundings of the sums may have taken off.
         """

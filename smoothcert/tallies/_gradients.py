@@ -95,7 +95,7 @@ class GradientTally(Tally):
         centre: float = 0.5,
         candidate: ArrayLike | None = None,
     ) -> GradientTally:
-        """A tally with no samples yet; with `n_classes`, one gradient for every class."""
+        """Return a tally with no samples yet; with `n_classes`, one gradient for every class."""
         shape = (n_rows,) if n_classes is None else (n_rows, n_classes)
         zeros = np.zeros(shape, np.int64), np.zeros(n_rows, np.int64), np.zeros((*shape, n_features)), np.zeros(shape)
         return cls(*zeros, centre, candidate)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ class GradientTally(Tally):
     def from_norm_sq(
         cls, hits: ArrayLike, n: ArrayLike, norm_sq: ArrayLike, n_features: int, *, centre: float = 0.5
     ) -> GradientTally:
-        """A tally with a given unbiased estimate of the squared gradient norm, as published logs print it."""
+        """Return a tally with a given unbiased estimate of the squared gradient norm, as published logs print it."""
         hits = np.atleast_1d(check_counts("hits", hits))
         n = np.broadcast_to(check_counts("n", n, least=2), hits.shape)
         norm_sq = np.broadcast_to(as_float_array("norm_sq", norm_sq), hits.shape)
@@ -156,8 +156,8 @@ class GradientTally(Tally):
         return norm_sq_of(self.grad_sum, self.grad_sq, np.asarray(self.grad_error), n)
 
     def lead_norm_sq(self) -> FloatArray:
-        """Unbiased estimates of a quarter of the squared gradient norm of the lead over each class, from vectors
-        ``X = Z (1_A - 1_B) / 2``, shape (n_rows, n_classes); inf for the candidate itself.
+        """Return the unbiased estimates of a quarter of the squared gradient norm of the lead over each class, from
+        vectors ``X = Z (1_A - 1_B) / 2``, shape (n_rows, n_classes); inf for the candidate itself.
 
         Rounded up like `norm_sq`.
         """

@@ -52,7 +52,7 @@ class InputGradientTally(Tally):
     def empty(
         cls, n_rows: int, n_features: int, candidate: ArrayLike | None = None, n_classes: int | None = None
     ) -> InputGradientTally:
-        """A tally with no samples yet; with `n_classes`, one that counts the votes for each class."""
+        """Return a tally with no samples yet; with `n_classes`, one that counts the votes for each class."""
         hits, n = np.zeros((2, n_rows), np.int64)
         votes = None if n_classes is None else np.zeros((n_rows, n_classes), np.int64)
         return cls(hits, n, np.zeros((n_rows, n_features)), candidate, votes)  # type: ignore[arg-type]

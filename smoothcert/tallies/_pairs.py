@@ -82,7 +82,7 @@ class PairTally(Tally):
 
     @classmethod
     def empty(cls, n_rows: int, n_features: int | None = None, candidate: ArrayLike | None = None) -> PairTally:
-        """A tally with no pairs yet; with `n_features`, gradient sums are kept too."""
+        """Return a tally with no pairs yet; with `n_features`, gradient sums are kept too."""
         both, one, pairs, one_plus = np.zeros((4, n_rows), np.int64)
         sums = (None, None) if n_features is None else (np.zeros((n_rows, n_features)), np.zeros(n_rows))
         return cls(both, one, pairs, one_plus, sums[0], sums[1], candidate)  # type: ignore[arg-type]

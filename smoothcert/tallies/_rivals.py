@@ -24,7 +24,7 @@ _NUMBERS_OF_A_ROW = 2**19
 
 
 def most_rivals(n_features: int) -> int:
-    """How many rivals can be measured at once, at least one."""
+    """Return how many rivals can be measured at once, at least one."""
     return max(1, _NUMBERS_OF_A_ROW // (n_strata_for(n_features) * n_features) - 1)
 
 
@@ -100,7 +100,7 @@ class RivalPlan(RowArrays):
 
     @classmethod
     def towards(cls, edges: ArrayLike, direction: ArrayLike, rivals: ArrayLike, n_cells: int = 1) -> RivalPlan:
-        """A plan that says where to measure, not yet what for: its multipliers are zero."""
+        """Return a plan that says where to measure, not yet what for: its multipliers are zero."""
         direction = np.atleast_2d(np.asarray(direction, dtype=np.float64))
         rivals = np.asarray(rivals, dtype=np.int64).reshape(len(direction), -1)
         edges = tuple(float(edge) for edge in np.asarray(edges))
@@ -125,7 +125,7 @@ class RivalPlan(RowArrays):
     )  # fmt: skip
 
     def with_rivals(self, n_rivals: int) -> RivalPlan:
-        """The same plan with room for another number of rivals, at least as many as it has."""
+        """Return the same plan with room for another number of rivals, at least as many as it has."""
         fill = {"rivals": -1}
         changes: dict[str, Any] = {
             name: resize(getattr(self, name), n_rivals, fill.get(name, 0)) for name in self._BY_RIVAL
@@ -133,7 +133,7 @@ class RivalPlan(RowArrays):
         return replace(self, **changes)
 
     def trimmed(self) -> RivalPlan:
-        """The same plan with no more room for rivals than it needs."""
+        """Return the same plan with no more room for rivals than it needs."""
         used = np.flatnonzero(np.any(self.rivals >= 0, axis=0))
         n_rivals = int(used[-1]) + 1 if len(used) else 0
         return self if n_rivals == self.rivals.shape[1] else self.with_rivals(n_rivals)
@@ -145,7 +145,7 @@ class RivalPlan(RowArrays):
 
 
 def resize(values: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
-    """Values with another length along the second axis."""
+    """Return values with another length along the second axis."""
     if values.shape[1] >= size:
         return values[:, :size]
     missing = np.full((len(values), size - values.shape[1], *values.shape[2:]), fill, dtype=values.dtype)
@@ -250,7 +250,7 @@ class RivalTally(DirectionalEvidence):
 
     @classmethod
     def empty(cls, plan: RivalPlan, n_classes: int, candidate: ArrayLike) -> RivalTally:
-        """A tally with no samples yet."""
+        """Return a tally with no samples yet."""
         plan = plan.trimmed()
         rows, bins, measured = len(plan), len(plan.edges) + 1, 1 + plan.rivals.shape[1]
         grad_sum = np.zeros((rows, measured, plan.n_strata, plan.direction.shape[1]))
@@ -325,8 +325,8 @@ class RivalTally(DirectionalEvidence):
         return np.add.reduceat(self.bin_trials, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=1)
 
     def norm_sq(self, row: int, rival: int, weights: FloatArray) -> FloatArray:
-        """``|sum w X|^2 - sum w^2 |X|^2`` over all samples of a row, for ``X = Y (1_A - 1_B) / 2`` with the given rival
-        of the plan and weights of shape (n_tried, n_strata).
+        """Return ``|sum w X|^2 - sum w^2 |X|^2`` over all samples of a row, for ``X = Y (1_A - 1_B) / 2`` with the
+        given rival of the plan and weights of shape (n_tried, n_strata).
 
         Rounded up by what the roundings of the sums may have taken off.
         """

@@ -15,7 +15,7 @@ from ._sum_errors import SUM_STEPS, gamma, length_error, round_square_down, squa
 
 
 def norm_sq_of(grad_sum: FloatArray, grad_sq: FloatArray, grad_error: FloatArray, n: IntArray) -> FloatArray:
-    """The estimate of the squared norm from sums and a bound of their error; not below that of the true sums."""
+    """Return the estimate of the squared norm from sums and a bound of their error; not below that of the true sums."""
     count = n.astype(np.float64)
     pairs = np.maximum(count * (count - 1.0), 1.0)
     square = np.sum(np.square(grad_sum), axis=-1)
@@ -33,7 +33,7 @@ class VectorSums(NamedTuple):
 
 
 def gradient_sums(noise: Any, weight: FloatArray) -> VectorSums:
-    """Sum of ``weight * noise`` and of its squared length over samples; the latter rounded down.
+    """Return the sum of ``weight * noise`` and of its squared length over samples; the latter rounded down.
 
     In float64: the order of a sum depends on how many threads share it, and in float32 that would show. Tensors stay on
     their device; what comes back is one vector and one number.
@@ -53,8 +53,8 @@ def gradient_sums(noise: Any, weight: FloatArray) -> VectorSums:
 
 
 def _weighted_square(weight: FloatArray, noise: Any) -> Any:
-    """Sum of squared weights times squared lengths, for numpy arrays and tensors; shape of the leading axes of
-    `weight`."""
+    """Return the sum of squared weights times squared lengths, for numpy arrays and tensors; shape of the leading axes
+    of `weight`."""
     size = np.abs(weight).max(initial=0.0)
     if np.all(np.abs(weight) == size):  # then one dot product does
         flat = noise.reshape(-1)
@@ -65,7 +65,7 @@ def _weighted_square(weight: FloatArray, noise: Any) -> Any:
 
 
 def squares_by_class(noise: Any, votes: IntArray, n_classes: int) -> FloatArray:
-    """Sum of squared lengths of the noise that each class got the vote on, rounded down."""
+    """Return the sum of squared lengths of the noise that each class got the vote on, rounded down."""
     on_host = isinstance(noise, np.ndarray)
     wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
     lengths = np.einsum("ij,ij->i", wide, wide) if on_host else wide.square().sum(1).cpu().numpy()
@@ -88,8 +88,8 @@ class DirectionalSums(NamedTuple):
 def directional_sums(
     noise: Any, hit: NDArray[np.bool_], direction: FloatArray, edges: tuple[float, ...], strata: IntArray
 ) -> DirectionalSums:
-    """Hits and trials in bins along a direction; for each stratum of bins the sum of ``(hit - 1/2) noise`` across the
-    direction, and of its squared length.
+    """Return the hits and trials in bins along a direction; for each stratum of bins the sum of ``(hit - 1/2) noise``
+    across the direction, and of its squared length.
 
     Tensors stay on their device; what comes back is two numbers for each sample and one vector for each stratum.
     """
@@ -118,8 +118,8 @@ def directional_sums(
 def class_sums(
     noise: Any, group: IntArray, n_groups: int, direction: FloatArray, edges: tuple[float, ...], strata: IntArray
 ) -> DirectionalSums:
-    """Votes for groups of classes and trials in bins along a direction; for each group and stratum of bins the sum of
-    the noise across the direction that the group got the vote on, and of its squared length.
+    """Return votes for groups of classes and trials in bins along a direction; for each group and stratum of bins the
+    sum of the noise across the direction that the group got the vote on, and of its squared length.
 
     A vote of the group -1 is a trial only.
     """
@@ -158,8 +158,8 @@ the bins are found without it."""
 
 @lru_cache(maxsize=64)
 def _ruler(edges: tuple[float, ...]) -> tuple[FloatArray, float, float, IntArray | None]:
-    """Edges and an infinite last one; a start and a scale that count ticks; and how many edges are below each tick for
-    certain, None unless all but one of the edges near a tick are."""
+    """Return the edges and an infinite last one; a start and a scale that count ticks; and how many edges are below
+    each tick for certain, None unless all but one of the edges near a tick are."""
     inner = np.asarray(edges)
     step = (inner[-1] - inner[0]) / (_TICKS - 2) if len(inner) > 1 else 0.0
     with_end = np.append(inner, np.inf)
@@ -170,7 +170,8 @@ def _ruler(edges: tuple[float, ...]) -> tuple[FloatArray, float, float, IntArray
 
 
 def bins_of(values: FloatArray, edges: tuple[float, ...]) -> IntArray:
-    """Number of edges at or below each value, as by ``np.searchsorted(edges, values, side="right")``, twice as fast."""
+    """Return the number of edges at or below each value, as by ``np.searchsorted(edges, values, side="right")``, twice
+    as fast."""
     with_end, start, scale, certain = _ruler(edges)
     if certain is None:
         return np.searchsorted(with_end[:-1], values, side="right")
@@ -183,6 +184,6 @@ def bins_of(values: FloatArray, edges: tuple[float, ...]) -> IntArray:
 
 
 def round_sum(total: FloatArray) -> FloatArray:
-    """To steps that add without rounding."""
+    """Round to steps that add without rounding."""
     rounded: FloatArray = np.rint(total * SUM_STEPS) / SUM_STEPS
     return rounded

@@ -65,7 +65,7 @@ class VoteTally(Tally):
 
     @classmethod
     def empty(cls, n_rows: int, n_classes: int, candidate: ArrayLike | None = None) -> VoteTally:
-        """A tally with no votes yet."""
+        """Return a tally with no votes yet."""
         return cls(np.zeros((n_rows, n_classes), np.int64), np.zeros(n_rows, np.int64), candidate)  # type: ignore[arg-type]
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ from .._validation import FloatArray
 
 
 def noisy_copy(X: FloatArray, sigma: Sigma, rng: np.random.Generator) -> FloatArray:
-    """The rows with fresh Gaussian noise on them, in the precision they came in."""
+    """Return the rows with fresh Gaussian noise on them, in the precision they came in."""
     if isinstance(sigma, ColumnNoise):
         copy = X.reshape(len(X), -1).copy()
         noise = rng.standard_normal((len(X), len(sigma.columns)), dtype=X.dtype)

@@ -44,7 +44,7 @@ def logits_from(net: Any, sample: Tensor) -> Callable[[Any], Tensor]:
 
 
 def looks_like_probabilities(output: Tensor) -> bool:
-    """Whether rows are non-negative and sum to one."""
+    """Return whether rows are non-negative and sum to one."""
     sums = output.sum(dim=-1)
     return bool((output >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
 

@@ -126,7 +126,7 @@ def check_outputs(net: Any, X: FloatArray, n_classes: int) -> None:
 
 
 def warn_of_logits(net: Any, X: FloatArray) -> None:
-    """Skorch's default criterion wants probabilities; a module that returns logits trains on nonsense, silently."""
+    """Warn of logits: skorch's default criterion wants probabilities and gives no error if it gets logits."""
     if not isinstance(getattr(net, "criterion_", None), torch.nn.NLLLoss):
         return
     output = _outputs(net, X)
@@ -148,7 +148,7 @@ def _outputs(net: Any, X: FloatArray) -> torch.Tensor:
 
 
 def classes_of_frozen(net: Any, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
-    """Labels of a net that was trained elsewhere: its own, or those in `y` where they can be told."""
+    """Return labels of a net that was trained elsewhere: its own, or those in `y` where they can be told."""
     if not getattr(net, "initialized_", False):
         raise ValueError(
             "A frozen net must be initialised and trained, got one that is not. Call net.initialize() and load its "

@@ -93,8 +93,8 @@ class WarmStart(NamedTuple):
 def solve_bins(
     bins: Bins, k: FloatArray, n_steps: int, start: WarmStart | None
 ) -> tuple[FloatArray, InnerIntegral, WarmStart]:
-    """For given slopes, the multipliers at which worst cases have the shares that the bins have, by `n_steps` safe
-    Newton steps; with the integrals there."""
+    """Return, for given slopes, the multipliers at which worst cases have the shares that the bins have, by `n_steps`
+    safe Newton steps; with the integrals there."""
     across, slope = bins.across[:, None], k[:, None] * bins.tilt
     log_w, step = bins.ends.log_w, bins.ends.log_w[1] - bins.ends.log_w[0]
     weight, mass = np.broadcast_arrays(bins.ends.weight, bins.ends.mass)
@@ -145,7 +145,7 @@ def solve_bins(
 
 
 def _away(distance: FloatArray, kink: FloatArray) -> FloatArray:
-    """Distances at which a curve is cut and not just touched, where nothing has a derivative."""
+    """Return the distances at which a curve is cut and not just touched, where nothing has a derivative."""
     return np.maximum(distance, np.where(distance >= 0.0, _LEAST_DISTANCE, _LEAST_DISTANCE - kink))
 
 
@@ -159,7 +159,7 @@ def _newton(
     upper: BoolArray,
     rise: FloatArray,
 ) -> FloatArray:
-    """Newton's step in the distance; `rise` is how fast `nu` grows with it."""
+    """Return Newton's step in the distance; `rise` is how fast `nu` grows with it."""
     own, of_all = np.where(upper, missed[1], missed[0]), np.where(upper, share[1], share[0])
     rate = np.sum(share * (inner.rate[0] + inner.rate[1]), axis=0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -184,7 +184,7 @@ def _other_side(
     kink: FloatArray,
     crossing: BoolArray,
 ) -> FloatArray:
-    """Where to go on when the solution turns out to be on the other curve: where a half-space would end."""
+    """Return where to go on when the solution turns out to be on the other curve: where a half-space would end."""
     share, missed, touch = share[:, crossing], missed[:, crossing], touch[:, crossing]
     allowed, upper, kink = allowed[crossing], upper[crossing], kink[crossing]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -24,7 +24,7 @@ in front and 0.004 behind."""
 def directional_lower_bound(
     shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike, along: ArrayLike, across: ArrayLike
 ) -> FloatArray:
-    """Smallest probability the class can have at a displacement, knowing its shares along one direction.
+    """Return the smallest probability the class can have at a displacement, knowing its shares along one direction.
 
     Parameters
     ----------
@@ -82,7 +82,8 @@ def directional_lower_bound(
 
 
 def directional_radius(shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike, n_vertices: int = 96) -> FloatArray:
-    """Radius within which the class keeps more than half of the votes, knowing its shares along one direction.
+    """Return the radius within which the class keeps more than half of the votes, knowing its shares along one
+    direction.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def directional_radius(shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike
 def directional_rival_radius(
     shares: ArrayLike, rival_shares: ArrayLike, edges: ArrayLike, grad_norm: ArrayLike, n_vertices: int = 96
 ) -> FloatArray:
-    """Radius within which the class stays ahead of a rival, knowing the shares of both along one direction.
+    """Return the radius within which the class stays ahead of a rival, knowing the shares of both along one direction.
 
     Parameters
     ----------
@@ -200,7 +201,8 @@ def _radius_from(
     n_vertices: int,
     threshold: float,
 ) -> FloatArray:
-    """Multipliers for the distance found last, a new distance, and again; each is valid, the largest is kept."""
+    """Alternate between multipliers for the distance found last and a new distance; each is valid, the largest is
+    kept."""
     mass = np.tile(bin_masses(edges), n_functions(edges, misses))
     best = np.zeros(len(misses))
     guess = np.clip(guess, 1e-3, 6.0)
@@ -218,7 +220,7 @@ def _radius_from(
 
 
 def _finite(grad_norm: FloatArray) -> FloatArray:
-    """No function with values in [0, 1] has a gradient above phi(0); so that is what an unknown one is."""
+    """Replace unknown gradients by phi(0): no function with values in [0, 1] has a larger one."""
     return np.minimum(grad_norm, LARGEST_GRADIENT)
 
 

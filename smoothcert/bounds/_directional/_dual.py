@@ -64,7 +64,7 @@ class Multipliers(NamedTuple):
 def dual_value(
     ends: ChordEnds, misses: FloatArray, grad_norm: FloatArray, across: FloatArray, multipliers: Multipliers
 ) -> FloatArray:
-    """The bound for given multipliers, when the shares of hits ``1 - misses`` are known."""
+    """Return the bound for given multipliers, when the shares of hits ``1 - misses`` are known."""
     return _value(ends, misses, grad_norm, _inner(ends, multipliers, across), multipliers)
 
 
@@ -78,7 +78,7 @@ def _value(
 def integral_value(
     ends: ChordEnds, across: FloatArray, multipliers: Multipliers
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean of `J` for given multipliers, and its first and second derivative by the slope."""
+    """Return the mean of `J` for given multipliers, and its first and second derivative by the slope."""
     inner = _inner(ends, multipliers, across)
     tilt = multipliers.tilt
     parts = inner.lifted - multipliers.slopes * inner.moment - multipliers.nu * (1.0 - inner.missed)
@@ -98,7 +98,7 @@ def best_multipliers(
     tilt: FloatArray | float = 1.0,
     thorough: bool = False,
 ) -> Multipliers:
-    """Multipliers that make the bound large.
+    """Return the multipliers that make the bound large.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class _Bracket:
         self.too_much, self.too_little = np.full((2, *across.shape), np.nan)
 
     def next(self, log_k: FloatArray, excess: FloatArray, by_log_k: FloatArray) -> FloatArray:
-        """Narrow the bracket by the excesses at these slopes and return the slopes to try next.
+        """Return the narrow the bracket by the excesses at these slopes and return the slopes to try next.
 
         The excess goes from one constant to another within a factor of two or so of the best slope. Short Newton steps
         are right, long ones are not.

@@ -44,7 +44,8 @@ class ChordEnds(NamedTuple):
 
 
 def bin_masses(edges: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
-    """Normal masses of the bins between and outside of `edges`, moved by `-shift`; shape of `shift` + (n_bins,)."""
+    """Return the normal masses of the bins between and outside of `edges`, moved by `-shift`; shape of `shift` +
+    (n_bins,)."""
     moved = edges - np.asarray(shift)[..., None]
     # Each difference from the tail that is smaller.
     tail = ndtr(-np.abs(moved))
@@ -57,7 +58,7 @@ def bin_masses(edges: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray
 
 
 def chord_ends(edges: FloatArray, along: FloatArray) -> ChordEnds:
-    """Two-point stand-ins of all bins for displacements `along`."""
+    """Return the two-point stand-ins of all bins for displacements `along`."""
     along = np.asarray(along, dtype=np.float64)[..., None]
     mass = bin_masses(edges)
     moved = bin_masses(edges, along[..., 0])  # mass times mean of w
@@ -115,14 +116,14 @@ class InnerIntegral:
 
 
 def _outwards(pair: FloatArray) -> FloatArray:
-    """Two values along the leading axis, the second negated."""
+    """Return two values along the leading axis, the second negated."""
     turned = pair.copy()
     np.negative(turned[1], out=turned[1])
     return turned
 
 
 def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: FloatArray) -> InnerIntegral:
-    """`J` in closed form; the integrand is negative between two roots, or nowhere.
+    """Return `J` in closed form; the integrand is negative between two roots, or nowhere.
 
     With ``y = across (nu + k z) / k`` the roots solve ``y - log y = 1 + gap``. A root that is off by a little makes
     an error of its square only, because the integrand vanishes there.
@@ -143,12 +144,13 @@ def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: Flo
 
 
 def tangent_roots(gap: FloatArray) -> FloatArray:
-    """Both roots `t` of ``exp(t) - 1 - t = gap`` along a new leading axis."""
+    """Return both roots `t` of ``exp(t) - 1 - t = gap`` along a new leading axis."""
     return _roots(gap)[0]
 
 
 def _roots(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both roots `t` of ``exp(t) - 1 - t = gap``, with ``exp(t) - 1``: from a table, polished by one Newton step."""
+    """Return both roots `t` of ``exp(t) - 1 - t = gap``, with ``exp(t) - 1``: from a table, polished by one Newton
+    step."""
     s = np.sqrt(2.0 * gap)
     place = np.minimum(s * (_TABLE_STEPS / _TABLE_END), _TABLE_STEPS - 1e-9)
     index = place.astype(np.intp)

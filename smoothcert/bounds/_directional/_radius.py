@@ -97,7 +97,7 @@ class Cells:
     tilt: FloatArray
 
     def replaced(self, rows: FloatArray, others: Cells) -> Cells:
-        """These cells, with others for some rows."""
+        """Return these cells, with others for some rows."""
         mine = [np.array(values) for values in vars(self).values()]
         for values, new in zip(mine, vars(others).values(), strict=True):
             values[rows] = new
@@ -105,18 +105,19 @@ class Cells:
 
 
 def cell_middles(radius: FloatArray) -> FloatArray:
-    """Displacements along the direction that the cells for these radii are made for; shape (n_rows, n_cells)."""
+    """Return the displacements along the direction that the cells for these radii are made for; shape (n_rows,
+    n_cells)."""
     middles: FloatArray = radius[:, None] * _middle
     return middles
 
 
 def n_functions(edges: FloatArray, of_bins: FloatArray) -> int:
-    """How many functions are measured in the same bins: 1 for a class, 2 for a class and a rival."""
+    """Return how many functions are measured in the same bins: 1 for a class, 2 for a class and a rival."""
     return int(of_bins.shape[-1]) // (len(edges) + 1)
 
 
 def _repeated(ends: ChordEnds, times: int) -> ChordEnds:
-    """The bins once for each function."""
+    """Return the bins once for each function."""
     if times == 1:
         return ends
     return ChordEnds(*(np.concatenate([part] * times, axis=-1) for part in ends))
@@ -131,7 +132,7 @@ def plan_cells(
     start: FloatArray | None = None,
     tilt: FloatArray | float = 1.0,
 ) -> Cells:
-    """Cells with the multipliers that are best at distance `radius`, given shares of misses in the bins."""
+    """Return cells with the multipliers that are best at distance `radius`, given shares of misses in the bins."""
     along, across = cell_middles(radius), radius[:, None] * _height
     start = across * USUAL_SLOPE if start is None else start
     tilt = np.broadcast_to(tilt, (*along.shape, misses.shape[-1]))
@@ -157,7 +158,7 @@ def cells_radius(
     n_rounds: int = 8,
     n_steps: int = 9,
 ) -> FloatArray:
-    """Largest radius found at which all cells pass, 0 if there is none.
+    """Return the largest radius found at which all cells pass, 0 if there is none.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def cells_radius(
 def _largest_accepted(
     test: _CircleTest, guess: FloatArray, n_rounds: int, n_steps: int, functions: int = 1
 ) -> FloatArray:
-    """Secant steps on the margin over the points where it is small; what they find is accepted if all points pass.
+    """Take secant steps on the margin over the points where it is small; accept what they find if all points pass.
 
     Rows are tested only as long as they would be alone, so that their last bits do not depend on their company.
     """
@@ -217,7 +218,7 @@ def cells_radius_up_to(
     threshold: float,
     most: FloatArray,
 ) -> FloatArray:
-    """`cells_radius`, of which no more than `most` is needed: it is tested first, and mostly last."""
+    """Return `cells_radius`, but no more than `most`, which is tested first."""
     found = np.zeros(len(value))
     for rows, test in _tests(edges, cells, value, grad_norm, n_vertices, threshold):
         asked = most[rows]
@@ -239,7 +240,7 @@ def cells_radius_up_to(
 def expected_radius(
     edges: FloatArray, cells: Cells, value: FloatArray, grad_norm: FloatArray, n_vertices: int, threshold: float = 0.5
 ) -> FloatArray:
-    """About what `cells_radius` would find, from margins at three radii; nothing that is certain."""
+    """Return about what `cells_radius` would find, from margins at three radii; nothing that is certain."""
     found = np.zeros(len(value))
     for rows, test in _tests(edges, cells, value, grad_norm, n_vertices, threshold):
         search = _Search(cells.radius[rows], test.functions)
@@ -254,7 +255,7 @@ def expected_radius(
 def _tests(
     edges: FloatArray, cells: Cells, value: FloatArray, grad_norm: FloatArray, n_vertices: int, threshold: float
 ) -> Iterator[tuple[slice, _CircleTest]]:
-    """As many rows at once as fit into the cache."""
+    """Yield tests of as many rows at once as fit into the cache."""
     per_row = 2 * cells.nu.shape[-1] * 2 * n_vertices
     step = max(1, _EVALUATIONS_AT_ONCE // per_row)
     for first in range(0, len(value), step):
@@ -282,7 +283,7 @@ class _Search:
         self.high = np.where(rows & ~passed, np.minimum(self.high, self.radius), self.high)
 
     def settled(self, margin: FloatArray) -> BoolArray:
-        """Little is left to be gained, or nothing is left at all."""
+        """Return where little is left to be gained, or nothing at all."""
         near = (margin >= 0.0) & (margin < _MARGIN)
         return near | (self.high - self.low < _TOLERANCE * self.high) | (self.radius < _LEAST_RADIUS)
 
@@ -295,7 +296,7 @@ class _Search:
         self.advance(margin - _MARGIN, self.going)
 
     def advance(self, margin: FloatArray, rows: BoolArray) -> None:
-        """A secant step for some rows; half-way where it would leave the bracket, less far back without one."""
+        """Take a secant step for some rows; half-way where it would leave the bracket, less far back without one."""
         with np.errstate(divide="ignore", invalid="ignore"):
             measured = (margin - self.last_margin) / (self.radius - self.last)
         # Margins also grow because slopes of points get better; one that hardly falls is a sign of that, and leads far.
@@ -311,7 +312,8 @@ class _Search:
 
 
 def _vertex_angles(n_vertices: int) -> FloatArray:
-    """Angles from the direction, from 0 to pi; behind, where less is at stake, they are twice as far apart."""
+    """Return the angles from the direction, from 0 to pi; behind, where less is at stake, they are twice as far
+    apart."""
     front = np.arange(n_vertices // 2) * (np.pi / n_vertices)
     return np.concatenate([front, np.linspace(np.pi / 2.0, np.pi, n_vertices // 4 + 1)])
 
@@ -348,8 +350,8 @@ class _CircleTest:
     def __call__(
         self, radius: FloatArray, going: BoolArray, everything: bool = True, watch: bool = False
     ) -> FloatArray:
-        """Margins of circles of these radii for some rows, over all points or over those that are watched; with
-        `watch`, points with margins near the smallest are watched from now on."""
+        """Return the margins of circles of these radii for some rows, over all points or over those that are watched;
+        with `watch`, points with margins near the smallest are watched from now on."""
         outer = radius[:, None] * self.outward
         along, across = outer * np.cos(self.angles), outer * np.maximum(np.sin(self.angles), self.least_height)
         tested = self._tested(along) & going[:, None, None]
@@ -378,14 +380,15 @@ class _CircleTest:
         return np.where(np.isnan(smallest), -np.inf, smallest)
 
     def _edge_losses(self, along: FloatArray, across: FloatArray) -> FloatArray:
-        """What the edges at each vertex may lose in between; of its two edges the longer one."""
+        """Return what the edges at each vertex may lose in between; of its two edges the longer one."""
         losses = self.functions * _EDGE_LOSS * (np.square(np.diff(along)) + np.square(np.diff(across)))
         ends = np.concatenate([losses[:, :1], losses, losses[:, -1:]], axis=1)
         longer: FloatArray = np.maximum(ends[:, 1:], ends[:, :-1])
         return longer
 
     def _tested(self, along: FloatArray) -> BoolArray:
-        """Which cells test which vertices: those on edges that reach over the cell. (n_rows, n_cells, n_vertices)"""
+        """Return which cells test which vertices: those on edges that reach over the cell. (n_rows, n_cells,
+        n_vertices)"""
         borders = self.cells.borders
         infinite = np.full((len(borders), 1), np.inf)
         right, left = np.concatenate([infinite, borders], axis=1), np.concatenate([borders, -infinite], axis=1)

@@ -156,7 +156,7 @@ class DirectionalCertifier(BaseCertifier):
         return edges
 
     def pilots(self, gradients: bool) -> tuple[Pilot, ...]:
-        """A look for the direction, and one along it; against rivals one more in between, to turn it."""
+        """Return a pilot for the direction and one along it; against rivals one more in between, to turn it."""
         share = int(self.pilot_fraction * self.n_samples)
         if callable(self.direction):
             # The direction is given; which rivals to measure along it is still to be seen.
@@ -187,7 +187,8 @@ class DirectionalCertifier(BaseCertifier):
         )
 
     def for_looks(self, gradients: bool) -> DirectionalCertifier:
-        """With a smaller pilot where gradients give the direction: every input that comes to it pays for all of it."""
+        """Return a copy with a smaller pilot where gradients give the direction: every input that comes to it pays for all
+        of it."""
         if callable(self.direction) or self.direction == "score" or not gradients:
             return self
         other = copy(self)
@@ -195,7 +196,7 @@ class DirectionalCertifier(BaseCertifier):
         return other
 
     def screen(self) -> Screen:
-        """The votes alone, up to as many as the pilot would take."""
+        """Return the votes alone, up to as many as the pilot would take."""
         against = "half" if self.rivals is None else self.against
         return Screen(FirstOrderCertifier(max(int(self.pilot_fraction * self.n_samples), 2), against=against))
 
@@ -242,8 +243,8 @@ class DirectionalCertifier(BaseCertifier):
         votes: IntArray | None = None,
         candidate: IntArray | None = None,
     ) -> DirectionalPlan | RivalPlan:
-        """Unit vectors; inputs whose class was never contested, or that have no direction, need none. With votes, also
-        the rivals to measure."""
+        """Return the unit vectors; inputs whose class was never contested, or that have no direction, need none. With
+        votes, also the rivals to measure."""
         length = np.linalg.norm(vectors, axis=1)
         fine = contested & np.isfinite(length) & (length > 0.0)
         units = vectors / np.where(fine, length, 1.0)[:, None]
@@ -262,13 +263,14 @@ class DirectionalCertifier(BaseCertifier):
         return rank_rivals(votes, candidate, min(most, most_rivals(n_features)))
 
     def _rank(self, tally: RivalTally) -> RivalPlan:
-        """The plan of a pilot that only counted votes, with rivals to measure."""
+        """Return the plan of a pilot that only counted votes, with rivals to measure."""
         measured = np.any(tally.plan.direction, axis=1) & (tally.hits < tally.n)
         rivals = np.where(measured[:, None], self._ranked(tally.counts, tally.candidate, tally.n_features), -1)
         return RivalPlan.towards(tally.plan.edges, tally.plan.direction, rivals, N_CELLS)
 
     def _turn(self, tally: RivalTally) -> RivalPlan:
-        """The plan with directions turned to where the runner-up is likely to overtake, and rivals ranked again."""
+        """Return the plan with directions turned to where the runner-up is likely to overtake, and rivals ranked
+        again."""
         contested = tally.plan.measured & (tally.hits < tally.n)
         votes, own = tally.counts, tally.candidate
         return cast(RivalPlan, self._towards(turned_directions(tally), contested, votes, own))

@@ -48,7 +48,7 @@ was best on small networks, and 0.5 to 0.85 nearly as good.
 
 
 def expected_shares(edges: FloatArray, hits: IntArray, trials: IntArray) -> FloatArray:
-    """Shares of hits in the bins; never 0 or 1.
+    """Return the shares of hits in the bins; never 0 or 1.
 
     A logistic curve through all bins, a polynomial in its exponent, corrected by each bin's own samples where there
     are many.
@@ -64,7 +64,8 @@ def expected_shares(edges: FloatArray, hits: IntArray, trials: IntArray) -> Floa
 
 
 def _logistic_curve(powers: FloatArray, hits: IntArray, trials: IntArray) -> FloatArray:
-    """Shares fitted to counts by a few damped Newton steps with a slight penalty, so that nothing runs away."""
+    """Return the shares fitted to counts by a few damped Newton steps with a slight penalty, so that nothing runs
+    away."""
     total, n = hits.sum(axis=1), trials.sum(axis=1)
     coefficients = np.zeros((len(hits), powers.shape[1]))
     coefficients[:, 0] = np.log((total + 0.5) / (n - total + 0.5))
@@ -82,15 +83,15 @@ def _logistic_curve(powers: FloatArray, hits: IntArray, trials: IntArray) -> Flo
 
 
 def rowwise_matmul(rows: FloatArray, matrix: FloatArray) -> FloatArray:
-    """``rows @ matrix``, row by row: one product for all rounds differently for different numbers of rows, and what is
-    planned for an input shall not depend on its company."""
+    """Return ``rows @ matrix``, row by row: one product for all rounds differently for different numbers of rows, and
+    what is planned for an input shall not depend on its company."""
     return (rows[:, None] @ matrix)[:, 0]
 
 
 def plan_from_pilot(
     pilot: DirectionalTally, n_estimation: int, alpha: float, alpha_share: float, alpha_gradient: float
 ) -> DirectionalPlan:
-    """The multipliers to certify with, for evidence of `n_estimation` samples.
+    """Return the multipliers to certify with, for evidence of `n_estimation` samples.
 
     They maximise what the pilot's shares would certify, less the width of the confidence limit. Where that promises
     hardly more than the plain share of votes, nothing is measured.
@@ -103,7 +104,7 @@ def plan_from_pilot(
 def _plan(
     pilot: DirectionalTally, n_estimation: int, alpha: float, alpha_share: float, alpha_gradient: float
 ) -> DirectionalPlan:
-    """Nothing is computed for inputs that are not measured anyway, or whose class is lost at once."""
+    """Plan for the inputs that are measured; nothing is computed where the class is lost at once."""
     edges = np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
     guesses = expected_shares(edges, pilot.bin_hits, pilot.bin_trials)
@@ -133,7 +134,7 @@ def _plan(
 
 
 def scatter_rows(rows: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
-    """Values at some rows, zeros at the others."""
+    """Return values at some rows, zeros at the others."""
     full = np.zeros((n_rows, *values.shape[1:]), dtype=values.dtype)
     full[rows] = values
     return full
@@ -147,8 +148,8 @@ def _cells(
     n_estimation: int,
     alpha_gradient: float,
 ) -> tuple[Cells, FloatArray, FloatArray]:
-    """Cells and their tilts, for guessed radii; and again, if those were far off, for the radii that the first ones
-    promise. Also these radii."""
+    """Return cells and their tilts, for guessed radii; and again, if those were far off, for the radii that the first
+    ones promise. Also these radii."""
     plan, edges = pilot.plan, np.asarray(pilot.plan.edges)
     mass, variance = bin_masses(edges), guesses * (1.0 - guesses)
     strata = np.bincount(plan.strata, weights=mass)
@@ -178,7 +179,8 @@ def _cells(
 
 
 def _distance_along(edges: FloatArray, shares: FloatArray, width: float) -> FloatArray:
-    """Where along the direction half of the votes would be lost, less `width` standard deviations; 0 if at once."""
+    """Return where along the direction half of the votes would be lost, less `width` standard deviations; 0 if at
+    once."""
     mass = bin_masses(edges)
 
     def kept(distance: FloatArray) -> BoolArray:
@@ -191,14 +193,14 @@ def _distance_along(edges: FloatArray, shares: FloatArray, width: float) -> Floa
 
 
 def _distance_in_a_slab(p: FloatArray) -> FloatArray:
-    """Where half of the votes would be lost across a slab in whose middle there are `p`: the second order without
-    gradient."""
+    """Return where half of the votes would be lost across a slab in whose middle there are `p`: the second order
+    without gradient."""
     half = ndtri((1.0 + p) / 2.0)
     return bisect(lambda distance: ndtr(half - distance) - ndtr(-half - distance) > 0.5, np.zeros_like(p))
 
 
 def bisect(kept: Callable[[FloatArray], BoolArray], low: FloatArray) -> FloatArray:
-    """About the largest distance that is kept."""
+    """Return about the largest distance that is kept."""
     high = np.full_like(low, _LARGEST_RADIUS)
     for _ in range(12):
         middle = (low + high) / 2.0
@@ -208,7 +210,7 @@ def bisect(kept: Callable[[FloatArray], BoolArray], low: FloatArray) -> FloatArr
 
 
 def tilts_for(plan: DirectionalPlan | RivalPlan, shifts: FloatArray) -> FloatArray:
-    """Means of ``exp(b z1 - b^2 / 2)`` in the strata, for shifts `b`; they have mean 1 over all strata."""
+    """Return the means of ``exp(b z1 - b^2 / 2)`` in the strata, for shifts `b`; they have mean 1 over all strata."""
     cuts = np.asarray(plan.edges)[np.flatnonzero(np.diff(plan.strata))]
     return bin_masses(cuts, shifts) / bin_masses(cuts)
 
@@ -216,7 +218,7 @@ def tilts_for(plan: DirectionalPlan | RivalPlan, shifts: FloatArray) -> FloatArr
 def gradient_across_upper(
     norm_sq: FloatArray, trials: FloatArray | IntArray, masses: FloatArray, n_features: int, alpha: float
 ) -> FloatArray:
-    """Upper limits of tilted gradients across one direction; there is none in one dimension.
+    """Return the upper limits of tilted gradients across one direction; there is none in one dimension.
 
     Parameters
     ----------

@@ -21,7 +21,8 @@ _NEARLY_TIED = 0.02
 
 
 def turned_directions(tally: RivalTally) -> FloatArray:
-    """Directions in which the lead over the nearest rivals falls fastest, at a point on the way to where it is lost.
+    """Return the directions in which the lead over the nearest rivals falls fastest, at a point on the way to where it
+    is lost.
 
     The sums across the direction, tilted towards that point, estimate the gradient across it there; the votes in the
     bins, the derivative along it. As much of the sums is used as is not likely to be noise, which in very many

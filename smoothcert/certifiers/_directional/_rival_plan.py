@@ -59,7 +59,8 @@ class Levels(NamedTuple):
 
 
 def rank_rivals(votes: IntArray, candidate: IntArray, most: int) -> IntArray:
-    """Classes with the most votes but the candidate, the strongest first; -1 in place of those without a vote.
+    """Return the classes with the most votes but the candidate, the strongest first; -1 in place of those without a
+    vote.
 
     There is at least one, voted for or not, unless no class is left.
     """
@@ -73,7 +74,7 @@ def rank_rivals(votes: IntArray, candidate: IntArray, most: int) -> IntArray:
 
 
 def plan_against_rivals(pilot: RivalTally, n_estimation: int, levels: Levels) -> RivalPlan:
-    """Which rivals to measure, and the multipliers to certify with, for evidence of `n_estimation` samples.
+    """Return which rivals to measure, and the multipliers to certify with, for evidence of `n_estimation` samples.
 
     The runner-up is measured if that promises more than its votes alone. So is every other rival that would otherwise
     hold the certificate back.
@@ -124,7 +125,7 @@ def _fill(
     promised: FloatArray,
     n_rows: int,
 ) -> RivalPlan:
-    """The plan with the tests that are kept, in each row the one that promises least first."""
+    """Return the plan with the tests that are kept, in each row the one that promises least first."""
     row = np.concatenate([test.row[of] for test, of in zip(tests, kept, strict=True)])
     rival = np.concatenate([test.rival[of] for test, of in zip(tests, kept, strict=True)])
     cells = [vars(test.cells) for test in tests]
@@ -152,8 +153,8 @@ def _fill(
 
 
 def _first_order(pilot: RivalTally, n_estimation: int, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Radii to expect from votes alone: against each rival of the plan (inf if there is none), and against the
-    strongest class outside of it."""
+    """Return the radii to expect from votes alone: against each rival of the plan (inf if there is none), and against
+    the strongest class outside of it."""
     scale = n_estimation / np.maximum(pilot.n, 1)
     votes = np.minimum(np.rint(pilot.counts * scale[:, None]), n_estimation)
     hits = np.take_along_axis(votes, pilot.candidate[:, None], axis=1)
@@ -173,7 +174,7 @@ def _first_order(pilot: RivalTally, n_estimation: int, alpha: float) -> tuple[Fl
 def _plan_tests(
     pilot: RivalTally, which: NDArray[np.bool_], by_votes: FloatArray, n_estimation: int, levels: Levels
 ) -> _Tests:
-    """Plans for some rivals of the pilot's plan."""
+    """Return the plans for some rivals of the pilot's plan."""
     row, rival = np.nonzero(which)
     edges = np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
@@ -203,7 +204,8 @@ def _plan_tests(
 def rival_gradients(
     tally: RivalTally, row: IntArray, rival: IntArray, tilts: FloatArray, trials: FloatArray | None, alpha: float
 ) -> FloatArray:
-    """Upper limits of the tilted gradients of the difference between the class and rivals, shape (n_tests, n_cells).
+    """Return the upper limits of the tilted gradients of the difference between the class and rivals, shape (n_tests,
+    n_cells).
 
     With `trials` given, those to expect if there will be as many.
     """
@@ -228,8 +230,8 @@ def _cells(
     n_estimation: int,
     alpha_gradient: float,
 ) -> tuple[Cells, FloatArray, FloatArray]:
-    """Cells and their tilts, for guessed radii; and again, if those were far off, for the radii that the first ones
-    promise. Also these radii."""
+    """Return cells and their tilts, for guessed radii; and again, if those were far off, for the radii that the first
+    ones promise. Also these radii."""
     plan, edges = pilot.plan, np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
     both_mass, n_bins = np.tile(mass, 2), len(mass)
@@ -264,7 +266,7 @@ def _cells(
 
 
 def _distance_along(edges: FloatArray, guesses: FloatArray, width: float) -> FloatArray:
-    """Where along the direction the rival would overtake, less `width` standard deviations; 0 if at once."""
+    """Return where along the direction the rival would overtake, less `width` standard deviations; 0 if at once."""
     mass = bin_masses(edges)
     own, other = guesses[:, 0], guesses[:, 1]
 

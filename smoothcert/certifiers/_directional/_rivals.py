@@ -17,7 +17,7 @@ _VERTICES = 64
 
 
 def distance_to_rivals(tally: RivalTally, levels: Levels) -> FloatArray:
-    """Distances within which no class overtakes, in units of sigma, shape (n_rows,).
+    """Return the distances within which no class overtakes, in units of sigma, shape (n_rows,).
 
     Each rival has one test, which the plan has fixed: along the direction if it is measured, else by its votes. Each
     test uses all of `alpha`: a wrong certificate needs a wrong test against the class that in truth overtakes first,
