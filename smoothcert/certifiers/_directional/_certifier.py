@@ -187,8 +187,7 @@ class DirectionalCertifier(BaseCertifier):
         )
 
     def for_looks(self, gradients: bool) -> DirectionalCertifier:
-        """Return a copy with a smaller pilot where gradients give the direction: every input that comes to it pays for all
-        of it."""
+        """Return a copy with a smaller pilot where gradients give the direction, as every input pays for all of it."""
         if callable(self.direction) or self.direction == "score" or not gradients:
             return self
         other = copy(self)
