@@ -17,7 +17,7 @@ from .._noise import LOOKS, SCREEN, block_size
 from .._validation import BoolArray, FloatArray
 from ..certifiers import BaseCertifier
 from ..certifiers._looks import Looks, plan_looks
-from ..certifiers._prospect import scaled_prospect, votes_prospect
+from ..certifiers._prospect import scaled_prospect, unanimous_radius, votes_prospect
 from ..tallies import Tally
 from ._question import Question
 from ._stages import Counted, Decided, Evidence, Part, Request, Setting, Stage, Stages, pilot_stages, selection_stage
@@ -52,10 +52,12 @@ def look_stages(
     parts: list[Part] = []
     rows = [row for row in chosen.candidate if row not in stopped]
     setting = Setting(chosen.candidate, n_features, n_classes)
+    most = max(question.max_samples or 0, certifier.n_samples)
+    most_radius = unanimous_radius(most, float(certifier.alpha))
     if rows:
         votes = _of_rows(chosen.votes, list(chosen.candidate), rows)
         votes.candidate = np.array([chosen.candidate[row] for row in rows])
-        prospect = certifier.reach * votes_prospect(votes, certifier.against)
+        prospect = np.minimum(certifier.reach * votes_prospect(votes, certifier.against), most_radius)
         hopeless = [row for row, best in zip(rows, prospect, strict=True) if best < thresholds[row].min()]
         stopped |= dict.fromkeys(hopeless, HOPELESS)
         rows = [row for row in rows if row not in stopped]
@@ -82,6 +84,7 @@ def look_stages(
                 last=dict.fromkeys(rows, looks.n_early),
                 new_tally=setting.with_plans(screen.certifier.new_tally, {}),
                 thresholds=thresholds,
+                most_radius=most_radius,
                 reach=certifier.reach,
             )
         )
@@ -98,7 +101,6 @@ def look_stages(
     ladders = {row: looks_at(planned.left[row]) for row in planned.plans}
     for row in ladders:
         samples[row] += planned.samples[row]
-    most = max(question.max_samples or 0, certifier.n_samples)
     taken = yield from _take_looks(
         _Ladder(
             number=LOOKS,
@@ -107,6 +109,7 @@ def look_stages(
             last={row: looks.last((most - planned.samples[row]) // sides) for row, looks in ladders.items()},
             new_tally=setting.with_plans(certifier.new_tally, planned.plans),
             thresholds=thresholds,
+            most_radius=most_radius,
             before=planned.samples,
             max_samples=question.max_samples,
         )
@@ -158,6 +161,8 @@ class _Ladder:
         Makes the empty tally of a row.
     thresholds : ndarray of shape (n_rows, n_radii)
         What is asked, for all rows.
+    most_radius : float
+        What all samples prove if they agree. No row is sampled for the sake of more.
     reach : float or None
         For a screen: how many times its own prospect the certifier after it may reach. Rows that only that one may
         certify, and those that are not decided at the last look, are left to it.
@@ -173,6 +178,7 @@ class _Ladder:
     last: Mapping[int, int]
     new_tally: Callable[[int], Tally]
     thresholds: FloatArray
+    most_radius: float
     reach: float | None = None
     before: Mapping[int, int] = field(default_factory=dict)
     max_samples: int | None = None
@@ -277,7 +283,7 @@ def _look(
         else:
             prospect = votes_prospect(tally[undecided], certifier.against)
             why[undecided[prospect < next_one]] = _LEFT
-            within = ladder.reach * prospect >= next_one
+            within = np.minimum(ladder.reach * prospect, ladder.most_radius) >= next_one
         why[undecided[~within]] = HOPELESS
     return why
 
@@ -286,9 +292,10 @@ def _within_reach(
     ladder: _Ladder, looks: Looks, look: int, final: int, tally: Tally, threshold: FloatArray
 ) -> BoolArray:
     """Return whether the next radius of each row may be certified by its last look."""
-    within: BoolArray = votes_prospect(tally, ladder.certifier.against) >= threshold
+    provable = threshold <= ladder.most_radius
+    within: BoolArray = provable & (votes_prospect(tally, ladder.certifier.against) >= threshold)
     # What the certificate itself promises takes time, so it is asked where the votes promise too little.
-    rest = np.flatnonzero(~within)
+    rest = np.flatnonzero(provable & ~within)
     if len(rest):
         factor = looks.draws(final) // looks.draws(look)
         prospect = scaled_prospect(ladder.certifier, tally[rest], factor, looks.level(final))

@@ -11,12 +11,18 @@ import numpy as np
 from scipy.special import ndtri
 
 from .._validation import FloatArray
+from ..bounds import first_order_radius
 from ..confidence import binomial_lower, binomial_upper
 from ..tallies import IntArray, Tally
 from ._base import BaseCertifier
 
 _PESSIMISM = 0.01
 """Probability that an input is given up although its votes would have come out better."""
+
+
+def unanimous_radius(n_samples: int, alpha: float) -> float:
+    """Return the radius, in units of sigma, that is proved if all votes agree."""
+    return float(first_order_radius(binomial_lower(n_samples, n_samples, alpha)))
 
 
 def first_order_prospect(hits: IntArray, rivals: IntArray, n: IntArray, against: str) -> FloatArray:

@@ -11,19 +11,13 @@ from scipy.special import log_ndtr
 from .._pipelines import convert_radius, find_smoothed
 from .._sigma import is_single, radius_unit
 from .._warnings import UnreachableRadiusWarning, warn_user
-from ..bounds import first_order_radius
-from ..confidence import binomial_lower
+from ..certifiers._prospect import unanimous_radius
 
 _MOST_SAMPLES = 1e7
 """More samples than this are not advised."""
 
 _MARGIN = 1.01
 """Advice is this factor beyond what is just enough."""
-
-
-def unanimous_radius(n_samples: int, alpha: float) -> float:
-    """Return the radius, in units of sigma, that is proved if all votes agree."""
-    return float(first_order_radius(binomial_lower(n_samples, n_samples, alpha)))
 
 
 def samples_to_reach(radius: float, alpha: float) -> float:

@@ -309,3 +309,19 @@ def test_errors_name_the_argument(arguments, message, tmp_path):
     assert not (tmp_path / "run.sqlite").exists()
     with pytest.raises(ValueError, match=message):
         certify(clf, INPUTS, **arguments)
+
+
+@pytest.mark.parametrize("certifier", [FirstOrderCertifier(20_000), DirectionalCertifier(20_000)], ids=repr)
+def test_no_samples_are_drawn_for_a_radius_that_no_votes_could_prove(certifier):
+    clf, flowers = model(certifier), X[:10]
+    beyond = clf.certify(flowers, radius=2.0)
+    assert set(beyond.stopped) == {"hopeless"}
+    assert np.all(beyond.samples_used == 100)
+    both, alone = clf.certify(flowers, radius=[0.3, 2.0]), clf.certify(flowers, radius=0.3)
+    assert np.any(alone.radius > 0.3)
+    np.testing.assert_array_equal(both.radius, alone.radius)
+    np.testing.assert_array_equal(both.samples_used, alone.samples_used)
+    far = X[:1] - [0.0, 0.0, 5.0, 5.0]  # all votes agree
+    assert clf.certify(far, radius=1.5).samples_used[0] == 100
+    more = clf.certify(far, radius=1.5, max_samples=100_000)  # what 20,000 cannot prove, more samples may
+    assert more.samples_used[0] > 100
