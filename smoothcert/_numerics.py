@@ -31,7 +31,19 @@ LARGEST_GRADIENT = _INV_SQRT_2PI
 # Gauss-Legendre rule moved to [0, 1]: exact to rounding for the short, smooth integrals below.
 _nodes, _weights = np.polynomial.legendre.leggauss(8)
 NODES: FloatArray = (1.0 + _nodes) / 2.0
-WEIGHTS: FloatArray = _weights / 2.0
+_WEIGHTS = [float(weight) for weight in _weights / 2.0]
+
+
+def integrate(values: FloatArray) -> FloatArray:
+    """Return the integral over [0, 1] of a function with these values at `NODES`, the last axis.
+
+    Added one after the other: a product of matrices rounds differently for different numbers of rows, and the radius of
+    an input must not depend on its company.
+    """
+    total = values[..., 0] * _WEIGHTS[0]
+    for place, weight in enumerate(_WEIGHTS[1:], start=1):
+        total = total + values[..., place] * weight
+    return total
 
 
 def round_down(value: FloatArray) -> FloatArray:
@@ -64,7 +76,7 @@ def interval_mass(right: FloatArray, width: FloatArray) -> FloatArray:
         mass = np.asarray(mass)
         end, length = (np.broadcast_to(a, mass.shape)[narrow] for a in (right, width))
         points = end[..., None] - length[..., None] * NODES
-        mass[narrow] = length * (density(points) @ WEIGHTS)
+        mass[narrow] = length * integrate(density(points))
     return mass
 
 
@@ -90,7 +102,7 @@ def probit_difference(high: FloatArray, low: FloatArray) -> FloatArray:
     near = gap < 0.05 * np.minimum(low, 1.0 - high)
     if np.any(near):
         points = low[near][..., None] + gap[near][..., None] * NODES
-        difference[near] = gap[near] * ((1.0 / density(ndtri(points))) @ WEIGHTS)
+        difference[near] = gap[near] * integrate(1.0 / density(ndtri(points)))
     return difference
 
 

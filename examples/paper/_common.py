@@ -25,7 +25,7 @@ from smoothcert import (
     certify,
 )
 from smoothcert.metrics import average_certified_radius, certificate_gain
-from smoothcert.plotting import CertificateGainDisplay
+from smoothcert.plotting import CertificateGainDisplay, CertifiedAccuracyDisplay
 
 BASELINE = "first order"
 CERTIFIERS = {
@@ -212,6 +212,14 @@ def report(rows, out, name):
             table[key].append(value)
         print(f"{label:40s} average radius {after:.4f} ({change:+.2%}), median change {middle:+.2%}")
     write_table(out, f"{name}_summary", table)
+
+
+def draw_curves(y, results, title, out, name):
+    """Certified accuracy against the radius, a curve for each of the certificates by name."""
+    figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    CertifiedAccuracyDisplay.from_certificates(y, results, ax=ax)
+    ax.set_title(title)
+    save(figure, out, name)
 
 
 def draw_gains(panels, title, out, name):

@@ -19,6 +19,7 @@ from _common import (
     CERTIFIERS,
     certify_each,
     count,
+    draw_curves,
     draw_gains,
     options,
     power,
@@ -72,3 +73,5 @@ picture = f"figure_5_{name}{suffix(args)}_N_{args.n_samples}"
 report(rows, args.out, picture)
 title = f"7x7 MNIST, $\\sigma$ = {args.sigma:g}, N = {power(args.n_samples)}: change from first order"
 draw_gains(panels, title + (", against rivals" if rivals else ""), args.out, picture)
+if rivals:
+    draw_curves(y, results, title.split(":")[0] + ", against rivals", args.out, f"{picture}_curves")

@@ -25,6 +25,7 @@ from _common import (
     CERTIFIERS,
     certify_each,
     count,
+    draw_curves,
     draw_gains,
     options,
     power,
@@ -114,3 +115,5 @@ report([baseline, *panels], args.out, picture)
 shown = "CIFAR-10" if args.imagenet is None else "ImageNet"
 title = f"{shown}, $\\sigma$ = {args.sigma:g}, N = {power(args.n_samples)}: change from first order"
 draw_gains(panels, title + (", against rivals" if rivals else ""), args.out, picture)
+if rivals:
+    draw_curves(y, results, title.split(":")[0] + ", against rivals", args.out, f"{picture}_curves")

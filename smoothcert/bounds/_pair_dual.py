@@ -23,10 +23,10 @@ from scipy.special import ndtr, ndtri
 from .._numerics import (
     NODES,
     SAFETY,
-    WEIGHTS,
     density,
     exp_tangent_roots,
     expm1_minus,
+    integrate,
     interval_mass,
     is_short,
     log1p_minus,
@@ -301,7 +301,7 @@ def _tail_integral(x: FloatArray, r: FloatArray) -> FloatArray:
     if np.any(short):
         end, step = x[short][:, None], r[short][:, None]
         s = step * NODES
-        value[short] = (density(end) * np.expm1(end * s - 0.5 * s * s)) @ WEIGHTS / step[:, 0]
+        value[short] = integrate(density(end) * np.expm1(end * s - 0.5 * s * s)) / step[:, 0]
     return value
 
 

@@ -15,8 +15,8 @@ from scipy.special import ndtr, ndtri
 
 from .._numerics import (
     NODES,
-    WEIGHTS,
     density,
+    integrate,
     interval_mass,
     is_short,
     last_safe_point,
@@ -215,7 +215,7 @@ def short_slab_loss(slab: Slab, r: FloatArray) -> FloatArray:
     u, v, w, g, step = (a[..., None] for a in (*slab, r))
     s = step * NODES
     speed = np.exp(u * s - 0.5 * s * s) * (g + density(v) * np.expm1(w * s))
-    return r * (speed @ WEIGHTS)
+    return r * integrate(speed)
 
 
 def slab_edges(p: FloatArray, outside: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -121,8 +121,9 @@ def extreme_rival_tally(certifier, hits, n, n_features):
 
     def tally(total, plan):
         own = np.clip(total - (ends - trials), 0, trials)
-        bins = np.stack([own, trials - own])[None]
-        sums = np.zeros((1, 2, plan.n_strata, n_features)), np.stack([squares, squares])[None]
+        measured = 1 + plan.rivals.shape[1]  # with very few samples no rival is
+        bins = np.stack([own, trials - own])[None, :measured]
+        sums = np.zeros((1, measured, plan.n_strata, n_features)), np.stack([squares, squares])[None, :measured]
         return RivalTally(np.array([[total, n - total, 0]]), [n], bins, trials[None], *sums, plan, [0])
 
     pilot = tally(max(hits, round(0.7 * n)), plan)
