@@ -36,7 +36,7 @@ search = GridSearchCV(
     SmoothedClassifier(
         LogisticRegression(C=0.3, max_iter=300), n_augment=3, certifier=DipoleCertifier(n_samples), random_state=0
     ),
-    {"sigma": [0.03, 0.06, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7]},
+    {"sigma": [0.03, 0.06, 0.12, 0.25, 0.35, 0.5]},
     scoring=scorer,
     refit="accuracy_at_0.5",
     cv=ShuffleSplit(2, test_size=100, train_size=800, random_state=0),

