@@ -7,5 +7,5 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
 from hypothesis import settings  # noqa: E402
 
 # Deterministic, so that a red run can be repeated; no deadline, because machines differ.
-settings.register_profile("smoothcert", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("smoothcert", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("smoothcert")
