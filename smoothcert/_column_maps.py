@@ -115,7 +115,9 @@ def _parts(step: Any, X: Any) -> ColumnMap | None:
     for steps, columns, place in parts:
         inner = column_map(steps, safe_indexing(X, columns, axis=1))
         if inner is not None:
-            uses[place, columns], gain[place], shift[:, place] = inner.uses, inner.gain, inner.shift
+            # A part may list a column several times, and outputs of all of them depend on it.
+            np.logical_or.at(uses, (_rows(place, n_outputs), np.asarray(columns)), inner.uses)
+            gain[place], shift[:, place] = inner.gain, inner.shift
             growth = max(growth, inner.growth)
         elif all(type(each).__module__.startswith("sklearn.") for each in single_steps(steps)):
             # Each row is transformed by itself, so outputs stay the same if the columns do.

@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -109,6 +110,7 @@ class FrameRows:
         for row, values in zip(numbers, fixed.itertuples(index=False, name=None), strict=True):
             content = np.ascontiguousarray(row[:-1], dtype=np.float64) + 0.0  # so that -0.0 counts as 0.0
             digest = hashlib.blake2b(content.tobytes(), digest_size=16)
-            digest.update(repr([str(value) for value in values]).encode())
+            # Of each cell its type and content, not its text: long arrays print in parts, and "1" is not 1.
+            digest.update("".join(joblib.hash(value) for value in values).encode())
             keys.append(int.from_bytes(digest.digest(), "little"))
         return keys

@@ -188,8 +188,9 @@ def _columns_apart(before: _Linear, step: Any) -> _Linear | None:
             part = append(part, inner) if part is not None else None
         if part is None or part.matrix is None:
             return None
-        whole[place, columns] = part.matrix
-        error += part.error
+        # A part may list a column several times: what it does to all of them adds up.
+        np.add.at(whole, (np.arange(len(whole))[place][:, None], np.asarray(columns)), part.matrix)
+        error += part.error + len(columns) * float(np.finfo(np.float64).eps) * float(np.linalg.norm(part.matrix))
     size = before.norm()
     after = before.matmul(whole)
     after.error += error * size

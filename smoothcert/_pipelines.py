@@ -114,7 +114,8 @@ def certify_to_choose(
     def with_other_noise(smoothed: SmoothedClassifier, X: Any, **place: Any) -> Certificates:
         smoothed = copy(smoothed)
         smoothed.random_state = seed_for_purpose(smoothed.random_state, "choice")
-        return smoothed._certify(X, y, radius=radius, max_samples=max_samples, **place)
+        # Scorers have more to say about radii out of reach.
+        return smoothed._certify(X, y, radius=radius, max_samples=max_samples, warn_of_reach=False, **place)
 
     return _certify(estimator, X, "input", with_other_noise, () if space == "input" else None)
 

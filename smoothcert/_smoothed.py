@@ -45,7 +45,9 @@ from ._sigma import SIGMA_RULE, ColumnSigma, is_single, radius_unit, resolve_sig
 from ._sklearn_compat import routing_enabled
 from ._validation import FloatArray
 from ._version import __version__
+from ._warnings import UnreachableRadiusWarning, warn_user
 from .certifiers import BaseCertifier, DirectionalCertifier
+from .certifiers._prospect import unanimous_radius
 from .tallies import IntArray
 from .training import BaseRecipe
 
@@ -369,6 +371,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         max_samples: int | None = None,
         space: str = "input",
         converter: Callable[[FloatArray | None], Callable[[FloatArray], FloatArray]] | None = None,
+        warn_of_reach: bool = True,
     ) -> Certificates:
         """Certify rows.
 
@@ -398,6 +401,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return radius if convert is None else convert(radius)
 
         thresholds = None if asked is None else find_thresholds(asked, issued, len(X))
+        if asked is not None and thresholds is not None and warn_of_reach:
+            _warn_of_reach(asked, thresholds, certifier, max_samples, issued)
         ranks = np.empty(len(X), dtype=np.int64)
         ranks[sorted(range(len(X)), key=keys.__getitem__)] = np.arange(len(X))
         question = Question(asked=asked, thresholds=thresholds, labels=labels, max_samples=max_samples, ranks=ranks)
@@ -667,6 +672,27 @@ def _warn_of_few_samples(certifier: BaseCertifier) -> None:
             f"that takes at least {least}. Usual are 100,000.",
             UserWarning,
             stacklevel=3,
+        )
+
+
+def _warn_of_reach(
+    asked: tuple[float, ...],
+    thresholds: FloatArray,
+    certifier: BaseCertifier,
+    max_samples: int | None,
+    issued: Callable[[FloatArray], FloatArray],
+) -> None:
+    """Warn of radii that no votes could prove for any input."""
+    n_samples = max(certifier.n_samples, max_samples or 0)
+    most = unanimous_radius(n_samples, float(certifier.alpha))
+    beyond = np.flatnonzero(np.all(thresholds > most, axis=0))
+    if len(beyond):
+        reached = float(np.max(issued(np.full(len(thresholds), most))))
+        warn_user(
+            f"No input can be certified at radius {asked[beyond[0]]:g}: with n_samples={n_samples:,} and "
+            f"alpha={certifier.alpha:g} radii reach about {reached:.3g}, even if all votes agree. Use a larger sigma, "
+            'more samples or a smaller radius; behind a scaler, certify(..., space="smoothed") has its units.',
+            UnreachableRadiusWarning,
         )
 
 

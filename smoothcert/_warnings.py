@@ -32,7 +32,7 @@ class UnaskedRadiusWarning(UserWarning):
 
 
 class UnreachableRadiusWarning(UserWarning):
-    """No input can be certified at the radius of a scorer: it is too large for `sigma` and `n_samples`.
+    """No input can be certified at a radius that was asked for: it is too large for `sigma` and `n_samples`.
 
     Even if all votes for an input agree, the share of its class is only known to be close to one, and that proves a
     few times `sigma`.

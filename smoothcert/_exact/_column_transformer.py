@@ -46,7 +46,7 @@ def map_columns(transformer: Any, X: Any, sigma: FloatArray) -> MappedColumns:
             continue
         mapped = _map_part(name, part, np.asarray(safe_indexing(X, columns, axis=1), dtype=np.float64), sigma[columns])
         used = columns[mapped.source]
-        seen[used[mapped.sigma > 0.0]] += 1
+        np.add.at(seen, used[mapped.sigma > 0.0], 1)
         error[:, place], scale[place] = mapped.error, mapped.sigma
     if np.any(seen > 1):
         raise TypeError(

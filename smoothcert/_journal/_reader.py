@@ -143,13 +143,16 @@ def _view(file: sqlite3.Connection) -> JournalView:
     samples, evidence = _evidence(file, facts, certifier, question, spans)
     certificates = None
     if len(evidence.rows):
+        # Behind steps of a pipeline radii were asked for in its own units, and these are in the units of the steps.
+        comparable = facts["space"] == "input"
+        known = {name: value for name, value in provenance.items() if comparable or name != "asked_radii"}
         classes = unpack(read_labels(file))["classes"]
         classes = classes.astype(object) if facts["object_labels"] else classes
         certificates = build_certificates(
             evidence,
             classes,
             sigma=facts["effective_sigma"],
-            provenance=provenance,
+            provenance=known,
             space=facts["space"],
             lost=None if facts["lost"] is None else np.array(facts["lost"])[list(evidence.rows)],
             feature_scale=None if facts["feature_scale"] is None else np.array(facts["feature_scale"]),

@@ -88,6 +88,9 @@ class RunDescription:
             "random_state": str(self.seed) if self.seeded else "None",
             "X": f"{rows}{cast}, fingerprint {fingerprint(content)[:32]}",
             "space": self.space,
+            "radii": self._units(),
+            # Pilots, screens and their sizes depend on it.
+            "input gradients": "available" if self.gradients else "not available",
             # All of alpha at one look, or a part of it at each of several: both on one file would promise it twice.
             "sampling": "of all samples (radius=None)" if self.question.asked is None else "until radii are decided",
         }
@@ -116,6 +119,12 @@ class RunDescription:
             f"{self.sigma.size} numbers from {self.sigma.min():g} to {self.sigma.max():g}, fingerprint "
             + (fingerprint(self.sigma)[:32])
         )
+
+    def _units(self) -> str:
+        """Return the units in which radii are issued, which the same sigma may be given in."""
+        if self.feature_scale is None:
+            return "in units of X"
+        return f"in units of each feature, fingerprint {fingerprint((self.effective_sigma, self.feature_scale))[:32]}"
 
     def _parameters(self) -> str:
         return json.dumps(self.certifier.get_params(), default=_plain_parameter, sort_keys=True)

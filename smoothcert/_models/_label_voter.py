@@ -79,8 +79,15 @@ class FrameVoter(LabelVoter):
 
     def fingerprint_state(self) -> tuple[Any, ...]:
         """Return all that votes and noise depend on, but for the content of the rows."""
-        columns = [(str(name), str(kind)) for name, kind in self.frame_rows.frame.dtypes.items()]
+        columns = [(str(name), *_kind(dtype)) for name, dtype in self.frame_rows.frame.dtypes.items()]
         return (*super().fingerprint_state(), columns)
 
     def vote(self, rows: FloatArray) -> IndexArray:
         return super().vote(self.frame_rows.decode(rows))
+
+
+def _kind(dtype: Any) -> tuple[Any, ...]:
+    """Return all that a dtype of pandas says about a column; categories of the same values may have other codes."""
+    if not hasattr(dtype, "categories"):
+        return (str(dtype),)
+    return str(dtype), [str(type(each)) + str(each) for each in dtype.categories], bool(dtype.ordered)

@@ -21,6 +21,7 @@ from smoothcert import (
     DirectionalCertifier,
     FirstOrderCertifier,
     SmoothedClassifier,
+    UnreachableRadiusWarning,
     certify,
 )
 from smoothcert._engine import Question, find_thresholds
@@ -242,7 +243,8 @@ def test_a_radius_out_of_every_reach():
     np.testing.assert_array_equal(thresholds[:, 0], 0.5)
     again = Question.from_plain(Question(asked=(0.5, 2.0), thresholds=thresholds).to_plain())
     np.testing.assert_array_equal(again.thresholds, thresholds)
-    found = model().certify(INPUTS, radius=50.0)
+    with pytest.warns(UnreachableRadiusWarning):
+        found = model().certify(INPUTS, radius=50.0)
     assert not (found.stopped == "certified").any()
 
 
@@ -314,14 +316,18 @@ def test_errors_name_the_argument(arguments, message, tmp_path):
 @pytest.mark.parametrize("certifier", [FirstOrderCertifier(20_000), DirectionalCertifier(20_000)], ids=repr)
 def test_no_samples_are_drawn_for_a_radius_that_no_votes_could_prove(certifier):
     clf, flowers = model(certifier), X[:10]
-    beyond = clf.certify(flowers, radius=2.0)
+    with pytest.warns(UnreachableRadiusWarning, match=r"radius 2: with n_samples=20,000 and alpha=0\.001 radii reach"):
+        beyond = clf.certify(flowers, radius=2.0)
     assert set(beyond.stopped) == {"hopeless"}
     assert np.all(beyond.samples_used == 100)
-    both, alone = clf.certify(flowers, radius=[0.3, 2.0]), clf.certify(flowers, radius=0.3)
+    with pytest.warns(UnreachableRadiusWarning, match="radius 2"):
+        both = clf.certify(flowers, radius=[0.3, 2.0])
+    alone = clf.certify(flowers, radius=0.3)
     assert np.any(alone.radius > 0.3)
     np.testing.assert_array_equal(both.radius, alone.radius)
     np.testing.assert_array_equal(both.samples_used, alone.samples_used)
     far = X[:1] - [0.0, 0.0, 5.0, 5.0]  # all votes agree
-    assert clf.certify(far, radius=1.5).samples_used[0] == 100
+    with pytest.warns(UnreachableRadiusWarning):
+        assert clf.certify(far, radius=1.5).samples_used[0] == 100
     more = clf.certify(far, radius=1.5, max_samples=100_000)  # what 20,000 cannot prove, more samples may
     assert more.samples_used[0] > 100
