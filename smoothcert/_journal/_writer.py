@@ -36,6 +36,10 @@ from ._schema import (
 )
 from ._serialisation import pack, pack_tally, unpack_tally
 
+_TRIES, _PAUSE = 100, 0.05
+"""How often, and after how many seconds, a change of mode is tried again while somebody reads: five seconds in all,
+many times longer than it takes to read a journal."""
+
 _LEAST_SECONDS = 0.5
 """Shortest time between two commits: a kill costs about half a second of work, unless commits are slow."""
 
@@ -91,7 +95,7 @@ class Journal(EvidenceStore):
         new = is_new(self._file, self.path)
         if not new:
             self._continue()  # before anything is written: what is refused is left as it is
-        self._file.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead()
         self._file.execute("PRAGMA synchronous = FULL")
         self._file.execute("BEGIN IMMEDIATE")
         if new:
@@ -100,6 +104,17 @@ class Journal(EvidenceStore):
             # A write that fails should fail now and not after hours.
             self._file.execute("UPDATE about SET value = value WHERE name = 'seconds'")
         self._file.execute("COMMIT")
+
+    def _write_ahead(self) -> None:
+        """Keep changes in a log. SQLite does not wait for readers where it changes to that mode, so this does."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                self._file.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or tries_left == 0:
+                    raise
+                time.sleep(_PAUSE)
 
     def _create(self) -> None:
         for statement in LAYOUT:
