@@ -173,7 +173,7 @@ def _selected(before: _Linear, step: Any) -> _Linear:
 
 
 def _columns_apart(before: _Linear, step: Any) -> _Linear | None:
-    """Return the several maps of some of the columns each, one below the other."""
+    """Apply several maps of some of the columns each, one below the other."""
     parts = parts_of_columns(step)
     if not parts:
         return None

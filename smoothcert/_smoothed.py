@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_X_y
@@ -35,6 +33,14 @@ from ._engine import (
 from ._exact import exact_certificates, exact_probabilities, exact_scores
 from ._float32_cast import length_lost
 from ._frames import as_frame, is_frame, plain_columns
+from ._input_checks import (
+    as_plain_array,
+    refuse_directions_of_frames,
+    refuse_mappings,
+    warn_of_few_samples,
+    warn_of_pixels,
+    warn_of_unreachable_radii,
+)
 from ._inputs import Inputs
 from ._journal import Journal, RunDescription
 from ._models import TrainingSettings, adapt, check_base, check_trainable, unfrozen
@@ -45,9 +51,7 @@ from ._sigma import SIGMA_RULE, ColumnSigma, is_single, radius_unit, resolve_sig
 from ._sklearn_compat import routing_enabled
 from ._validation import FloatArray
 from ._version import __version__
-from ._warnings import UnreachableRadiusWarning, warn_user
 from .certifiers import BaseCertifier, DirectionalCertifier
-from .certifiers._prospect import unanimous_radius
 from .tallies import IntArray
 from .training import BaseRecipe
 
@@ -227,7 +231,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self
         """
         self._check_params()
-        _refuse_mappings(X)
+        refuse_mappings(X)
         bytes_given = isinstance(X, np.ndarray) and X.dtype == np.uint8
         model = adapt(self.estimator)
         if is_frame(X) and model.takes_frames:
@@ -235,10 +239,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             _, y = check_X_y(np.zeros(X.shape), y)
             self._frame_columns = X.columns
         else:
-            X, y = validate_data(self, _without_torch(X), y, **_ACCEPTED)
+            X, y = validate_data(self, as_plain_array(X), y, **_ACCEPTED)
             self._frame_columns = None
         if bytes_given and is_single(self.sigma):
-            _warn_of_pixels(float(np.max(X)), float(self.sigma))
+            warn_of_pixels(float(np.max(X)), float(self.sigma))
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         self._input_shape = X.shape[1:]
@@ -384,7 +388,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return self._certify_exactly(inputs, journal, max_samples)
         certifier = self._certifier()
         check_max_samples(max_samples, asked, certifier.n_samples)
-        _warn_of_few_samples(certifier)
+        warn_of_few_samples(certifier)
         started = time.perf_counter()
         model = adapt(self.estimator_)
         X, noise = model.prepare(inputs.rows), inputs.noise
@@ -392,7 +396,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         lost = inputs.in_radius_units(length_lost(inputs.rows, X, noise))
         voter, seed = inputs.with_frames(model.voter(self.classes_)), seed_from(self.random_state)
         gradients = voter.differentiable(X[0])
-        _refuse_directions_of_frames(certifier, gradients, inputs)
+        refuse_directions_of_frames(certifier, gradients, inputs)
 
         convert = None if converter is None else converter(inputs.feature_scale)
 
@@ -402,7 +406,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
         thresholds = None if asked is None else find_thresholds(asked, issued, len(X))
         if asked is not None and thresholds is not None and warn_of_reach:
-            _warn_of_reach(asked, thresholds, certifier, max_samples, issued)
+            warn_of_unreachable_radii(asked, thresholds, certifier, max_samples, issued)
         ranks = np.empty(len(X), dtype=np.int64)
         ranks[sorted(range(len(X)), key=keys.__getitem__)] = np.arange(len(X))
         question = Question(asked=asked, thresholds=thresholds, labels=labels, max_samples=max_samples, ranks=ranks)
@@ -525,13 +529,13 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             "in a FrozenEstimator it only learns the labels.",
         )
         self._check_params()
-        _refuse_mappings(X)
+        refuse_mappings(X)
         if len(self._input_shape) > 1:  # of images scikit-learn would compare the first axis only
             self._check_shape(np.shape(X))
         if is_frame(X) and self._frame_columns is not None:
             validate_data(self, X, reset=False, skip_check_array=True)
             return self._inputs(X)
-        checked: FloatArray = validate_data(self, _without_torch(X), reset=False, **_ACCEPTED)
+        checked: FloatArray = validate_data(self, as_plain_array(X), reset=False, **_ACCEPTED)
         self._check_shape(checked.shape)
         return self._inputs(checked)
 
@@ -620,80 +624,6 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = False
         tags.classifier_tags.multi_class = True
         return tags
-
-
-def _refuse_directions_of_frames(certifier: BaseCertifier, gradients: bool, inputs: Inputs) -> None:
-    """Return a function of the inputs would be given the numbers of rows in the place of columns without noise."""
-    hidden = inputs.frame_rows is not None and isinstance(inputs.sigma, np.ndarray) and not np.all(inputs.sigma > 0.0)
-    if hidden and any(callable(pilot.observes) for pilot in certifier.pilots(gradients)):
-        raise ValueError(
-            "certifier must look for directions itself where X is a DataFrame with columns without noise, got "
-            f"{certifier!r} with a function. Leave the direction to it, or give X as an array."
-        )
-
-
-def _without_torch(X: Any) -> Any:
-    """Return a tensor as an array: scikit-learn would take it, but in float64 whatever its type."""
-    return np.asarray(X) if hasattr(X, "__torch_function__") else X
-
-
-def _refuse_mappings(X: Any) -> None:
-    if isinstance(X, Mapping) and not issparse(X):  # one kind of sparse matrix is a mapping too
-        raise TypeError(
-            "X must be one array, got a mapping of several. A radius needs one space in which "
-            "noise is added: give the part that "
-            "may be perturbed, and keep the rest inside the model."
-        )
-    if getattr(X, "ndim", 0) > 2 and (dtype := np.asarray(X).dtype).kind in "iub":
-        raise ValueError(
-            f"X must hold floating point images, got {dtype}. Bring them to the units in which "
-            "sigma is meant, for example "
-            "X.astype('float32') / 255."
-        )
-
-
-def _warn_of_pixels(largest: float, sigma: float) -> None:
-    """Warn of bytes: rows of whole numbers are fine, but bytes are nearly always pixels, from 0 to 255."""
-    if sigma < 2.0 and largest > 16:
-        warnings.warn(
-            f"X holds bytes up to {largest:g}, and sigma={sigma:g} is in the same units: so little noise is hardly "
-            "seen. Bring both to the same scale, for example X.astype('float32') / 255.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_few_samples(certifier: BaseCertifier) -> None:
-    """Warn if the class cannot be shown to have half of the votes even if all agree."""
-    least = int(np.ceil(-np.log2(certifier.alpha)))
-    if certifier.n_samples < least:
-        warnings.warn(
-            f"n_samples={certifier.n_samples} can prove nothing at alpha={certifier.alpha:g}, even if all votes agree: "
-            f"that takes at least {least}. Usual are 100,000.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_reach(
-    asked: tuple[float, ...],
-    thresholds: FloatArray,
-    certifier: BaseCertifier,
-    max_samples: int | None,
-    issued: Callable[[FloatArray], FloatArray],
-) -> None:
-    """Warn of radii that no votes could prove for any input."""
-    n_samples = max(certifier.n_samples, max_samples or 0)
-    most = unanimous_radius(n_samples, float(certifier.alpha))
-    beyond = np.flatnonzero(np.all(thresholds > most, axis=0))
-    if len(beyond):
-        reached = float(np.max(issued(np.full(len(thresholds), most))))
-        warn_user(
-            f"No input can be certified at radius {asked[beyond[0]]:g}: with n_samples={n_samples:,} and "
-            f"alpha={certifier.alpha:g} radii reach about {reached:.3g}, even if all votes agree. Use a larger sigma, "
-            'more samples or a smaller radius; behind a scaler, certify(..., space="smoothed") has its units.',
-            UnreachableRadiusWarning,
-        )
 
 
 def _too_close(first: int, second: int, alpha: float) -> bool:

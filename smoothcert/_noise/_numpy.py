@@ -38,7 +38,7 @@ class NumpyArrays:
     def add_noise(
         self, x: FloatArray, noise: FloatArray, sigma: Sigma, out: FloatArray, far: FloatArray | None = None
     ) -> None:
-        """Return ``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
+        """Compute ``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
         if isinstance(sigma, ColumnNoise):
             scaled = noise * sigma.sigma.astype(noise.dtype)
             for rows, sign in ((out, 1), (far, -1)):

@@ -100,7 +100,7 @@ class Seed(NamedTuple):
 
 
 def block_slices(n_draws: int, rows: int, first_block: int, last_block: int) -> Iterator[tuple[int, int]]:
-    """Return the number and length of each block from `first_block` up to, not including, `last_block`; the last of all
+    """Yield the number and length of each block from `first_block` up to, not including, `last_block`; the last of all
     may be short."""
     for block in range(first_block, last_block):
         yield block, min(rows, n_draws - block * rows)

@@ -76,7 +76,7 @@ class TorchArrays:
     def add_noise(
         self, x: torch.Tensor, noise: torch.Tensor, sigma: Sigma, out: torch.Tensor, far: torch.Tensor | None = None
     ) -> None:
-        """Return ``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
+        """Compute ``out = x + sigma * noise`` and ``far = x - sigma * noise``."""
         if isinstance(sigma, ColumnNoise):
             columns, scale = self._columns(sigma)
             scaled = noise * scale

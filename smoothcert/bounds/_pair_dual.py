@@ -71,7 +71,7 @@ class PairDual(NamedTuple):
 
 
 def pair_bound(problem: PairProblem, dual: PairDual, p: FloatArray) -> FloatArray:
-    """Return the lower bound that a dual value stands for; `p` may be shifted, say by 1/2, to keep digits."""
+    """Return the lower bound that a dual value stands for; `p` may be shifted, for example by 1/2, to keep digits."""
     return p - problem.r * problem.grad_norm + np.square(problem.r) * dual.value
 
 

@@ -127,7 +127,7 @@ class BoundDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> BoundDisplay:
-        """Return the smallest possible probability of the class at each distance from the input.
+        """Draw the smallest possible probability of the class at each distance from the input.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class BoundDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> BoundDisplay:
-        """Return certified radius against the gradient norm, a curve for each probability.
+        """Draw the certified radius against the gradient norm, a curve for each probability.
 
         Parameters
         ----------

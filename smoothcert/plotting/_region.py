@@ -205,7 +205,7 @@ class CertifiedRegionDisplay(Display):
         name : str, optional
             Title.
         rings : int or array-like of int, optional
-            Points that get rings: so many of them, spread out, the one with the largest increase first; or these. By
+            Points that get rings: this number of them, spread out, the one with the largest increase first; or these. By
             default all that are right and certified.
         **kwargs : dict
             For matplotlib's ``scatter``, which draws the points.

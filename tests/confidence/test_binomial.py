@@ -41,7 +41,7 @@ def test_agrees_with_scipy_away_from_the_ends():
 
 
 def miss_tail(n, misses, distance):
-    """Probability of at most so many misses, each of probability `distance`, to 50 digits."""
+    """Probability of at most this number of misses, each of probability `distance`, to 50 digits."""
     with mp.workdps(50):
         distance = mpf(float(distance))
         term = mp.exp(n * mp.log(1 - distance))

@@ -1,4 +1,4 @@
-"""The real images, where they are at hand."""
+"""The real images, where they are available."""
 
 import os
 from pathlib import Path

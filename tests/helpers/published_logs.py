@@ -1,4 +1,4 @@
-"""Reading the certification logs that the paper's authors published, where they are at hand."""
+"""Reading the certification logs that the paper's authors published, where they are available."""
 
 import csv
 import os

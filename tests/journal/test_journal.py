@@ -470,7 +470,7 @@ def test_nets_are_recognised_by_layers_and_numbers(tmp_path):
 
     path = tmp_path / "run.sqlite"
     first = fitted().certify(INPUTS, journal=path)
-    again = fitted()  # trained anew: same numbers, other times in its history
+    again = fitted()  # trained again: same numbers, other times in its history
     again.estimator_.module_.train()
     assert_same(again.certify(INPUTS, journal=path), first)
     for other in (fitted(hidden=9), fitted(scale=2.0)):

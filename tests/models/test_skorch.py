@@ -303,7 +303,7 @@ def test_other_devices_are_asked_for_their_own_noise():
 
 
 class ShapeSetter(Callback):
-    """Makes a module for the data at hand, as skorch users do."""
+    """Makes a module for the given data, as skorch users do."""
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
         net.set_params(module__n_in=int(np.prod(X.shape[1:])), module__n_out=int(y.max()) + 1)

@@ -150,7 +150,7 @@ class _Bracket:
         self.too_much, self.too_little = np.full((2, *across.shape), np.nan)
 
     def next(self, log_k: FloatArray, excess: FloatArray, by_log_k: FloatArray) -> FloatArray:
-        """Return the narrow the bracket by the excesses at these slopes and return the slopes to try next.
+        """Narrow the bracket by the excesses at these slopes and return the slopes to try next.
 
         The excess goes from one constant to another within a factor of two or so of the best slope. Short Newton steps
         are right, long ones are not.

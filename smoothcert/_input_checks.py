@@ -1,0 +1,86 @@
+"""Checks of inputs and settings that do not fit together, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from ._inputs import Inputs
+from ._validation import FloatArray
+from ._warnings import UnreachableRadiusWarning, warn_user
+from .certifiers import BaseCertifier
+from .certifiers._prospect import unanimous_radius
+
+
+def refuse_directions_of_frames(certifier: BaseCertifier, gradients: bool, inputs: Inputs) -> None:
+    """Refuse directions given by a function: in place of columns without noise it would see numbers of rows."""
+    hidden = inputs.frame_rows is not None and isinstance(inputs.sigma, np.ndarray) and not np.all(inputs.sigma > 0.0)
+    if hidden and any(callable(pilot.observes) for pilot in certifier.pilots(gradients)):
+        raise ValueError(
+            "certifier must look for directions itself where X is a DataFrame with columns without noise, got "
+            f"{certifier!r} with a function. Leave the direction to it, or give X as an array."
+        )
+
+
+def as_plain_array(X: Any) -> Any:
+    """Return a tensor as an array: scikit-learn would take it, but in float64 whatever its type."""
+    return np.asarray(X) if hasattr(X, "__torch_function__") else X
+
+
+def refuse_mappings(X: Any) -> None:
+    """Refuse several arrays in one, and images of whole numbers."""
+    if isinstance(X, Mapping) and not issparse(X):  # one kind of sparse matrix is a mapping too
+        raise TypeError(
+            "X must be one array, got a mapping of several. A radius needs one space in which "
+            "noise is added: give the part that "
+            "may be perturbed, and keep the rest inside the model."
+        )
+    if getattr(X, "ndim", 0) > 2 and (dtype := np.asarray(X).dtype).kind in "iub":
+        raise ValueError(
+            f"X must hold floating point images, got {dtype}. Bring them to the units in which "
+            "sigma is meant, for example "
+            "X.astype('float32') / 255."
+        )
+
+
+def warn_of_pixels(largest: float, sigma: float) -> None:
+    """Warn of bytes: rows of whole numbers are fine, but bytes are nearly always pixels, from 0 to 255."""
+    if sigma < 2.0 and largest > 16:
+        warn_user(
+            f"X holds bytes up to {largest:g}, and sigma={sigma:g} is in the same units: so little noise is hardly "
+            "seen. Bring both to the same scale, for example X.astype('float32') / 255."
+        )
+
+
+def warn_of_few_samples(certifier: BaseCertifier) -> None:
+    """Warn if the class cannot be shown to have half of the votes even if all agree."""
+    least = int(np.ceil(-np.log2(certifier.alpha)))
+    if certifier.n_samples < least:
+        warn_user(
+            f"n_samples={certifier.n_samples} can prove nothing at alpha={certifier.alpha:g}, even if all votes agree: "
+            f"that takes at least {least}. 100,000 is typical."
+        )
+
+
+def warn_of_unreachable_radii(
+    asked: tuple[float, ...],
+    thresholds: FloatArray,
+    certifier: BaseCertifier,
+    max_samples: int | None,
+    issued: Callable[[FloatArray], FloatArray],
+) -> None:
+    """Warn of radii that no votes could prove for any input."""
+    n_samples = max(certifier.n_samples, max_samples or 0)
+    most = unanimous_radius(n_samples, float(certifier.alpha))
+    beyond = np.flatnonzero(np.all(thresholds > most, axis=0))
+    if len(beyond):
+        reached = float(np.max(issued(np.full(len(thresholds), most))))
+        warn_user(
+            f"No input can be certified at radius {asked[beyond[0]]:g}: with n_samples={n_samples:,} and "
+            f"alpha={certifier.alpha:g} radii reach about {reached:.3g}, even if all votes agree. Use a larger sigma, "
+            'more samples or a smaller radius; behind a scaler, certify(..., space="smoothed") has its units.',
+            UnreachableRadiusWarning,
+        )
