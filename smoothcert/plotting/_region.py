@@ -205,8 +205,8 @@ class CertifiedRegionDisplay(Display):
         name : str, optional
             Title.
         rings : int or array-like of int, optional
-            Points that get rings: this number of them, spread out, the one with the largest increase first; or these. By
-            default all that are right and certified.
+            Points that get rings: a number of them, spread out, the one with the largest increase first; or which ones.
+            By default all that are right and certified.
         **kwargs : dict
             For matplotlib's ``scatter``, which draws the points.
 

@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_wine
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from smoothcert import ColumnSigma, FirstOrderCertifier, SmoothedClassifier, certify, read_journal
+from smoothcert import ColumnSigma, DirectionalCertifier, FirstOrderCertifier, SmoothedClassifier, certify, read_journal
 
 
 class ByContent(ClassifierMixin, BaseEstimator):
@@ -67,3 +68,18 @@ def test_a_view_does_not_compare_radii_with_asked_ones_in_other_units(tmp_path):
     assert view.provenance["asked_radii"] == [0.01]
     assert view.certificates.space == "the output of standardscaler"
     assert view.certificates.asked_radii is None
+
+
+def test_whether_there_are_input_gradients_belongs_to_the_run(tmp_path):
+    torch = pytest.importorskip("torch")
+    skorch = pytest.importorskip("skorch")
+    torch.manual_seed(0)
+    X, y = load_wine(return_X_y=True)
+    X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
+    net = skorch.NeuralNetClassifier(torch.nn.Linear(13, 3), criterion=torch.nn.CrossEntropyLoss).initialize()
+    clf = SmoothedClassifier(FrozenEstimator(net), sigma=0.5, certifier=DirectionalCertifier(3000), random_state=0)
+    clf.fit(X, y)
+    with torch.inference_mode():  # no graph, so no gradients
+        clf.certify(X[:2], radius=0.1, journal=tmp_path / "run.sqlite")
+    with pytest.raises(ValueError, match="input gradients is not available in the journal, available now"):
+        clf.certify(X[:2], radius=0.2, journal=tmp_path / "run.sqlite")
