@@ -130,8 +130,8 @@ for name, (model, voting) in models.items():
 # Left, the certified accuracy against the radius in units of sigma. Up to about three sigma exact and sampled
 # certificates of the logistic regression differ by a few points; beyond, this number of samples proves nothing, while
 # exact ones go on. This table was made by a rule that is nearly linear, and no other model is better here; where
-# interactions decide, a sampled forest would be. Right, the region in which one decision cannot change: an ellipse in income and
-# debt service. It does not touch the line of even chances, since the months in the job may move as well.
+# interactions decide, a sampled forest would be. Right, the region in which one decision cannot change: an ellipse in
+# income and debt service. It does not touch the line of even chances, since the months in the job may move as well.
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for name, curve in curves.items():
     left.plot(radii, curve, label=name, linestyle="--" if "sampled" in name else "-")
