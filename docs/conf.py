@@ -77,6 +77,7 @@ html_static_path = ["_static"]
 html_css_files = ["smoothcert.css"]
 html_show_sourcelink = False
 html_theme_options = {
+    "logo": {"text": f"smoothcert {release}"},
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": True,
@@ -84,6 +85,6 @@ html_theme_options = {
     "footer_end": [],
     "navigation_with_keys": False,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
 }
-html_sidebars = {"index": [], "install": [], "reproduction": [], "extending": []}
+html_sidebars = {name: [] for name in ("index", "install", "reproduction", "extending", "comparison", "threats")}
