@@ -35,21 +35,49 @@ from ._serialisation import unpack, unpack_tally
 
 @dataclass(frozen=True, eq=False)
 class JournalView:
-    """How far a run is, and what it has proved.
+    """The progress of a run with a journal, and the certificates that are finished.
+
+    `read_journal` returns it. It does not change while the run continues; read the journal again to see the progress.
 
     Attributes
     ----------
     provenance : mapping
-        How the certificates are made, as in `Certificates`; ``"seconds"`` are those spent so far.
+        How the certificates are made, as in `Certificates`. ``"seconds"`` is the time spent so far.
     samples : ndarray of int, shape (n_rows,)
-        Samples counted for each input.
+        Number of samples counted for each input.
     samples_per_row : int
-        Samples an input needs; at most, if radii were asked for.
+        Number of samples that an input needs. If radii were asked for, the largest number that it may need.
     finished : ndarray of int
-        Rows of `X` that have all their samples, or, if radii were asked for, are decided.
+        Numbers of the rows of `X` that have all their samples. If radii were asked for, of those that are decided.
     certificates : Certificates or None
-        Of the finished rows, in that order. None while there are none. Where the smoothed classifier is part of a
-        pipeline, radii are in its own space, named in ``certificates.space``; `certify` itself converts them.
+        Certificates of the finished rows, in the order of `finished`. None if no row is finished. If the smoothed
+        classifier is a step of a pipeline, radii are in the space of this step, which is named in
+        ``certificates.space``; only `certify` converts them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from smoothcert import FirstOrderCertifier, SmoothedClassifier, read_journal
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = SmoothedClassifier(GaussianNB(), certifier=FirstOrderCertifier(n_samples=1000), random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     journal = Path(directory) / "run.sqlite"
+    ...     _ = clf.certify(X[::50], journal=journal)  # this may run in another process
+    ...     view = read_journal(journal)
+    >>> view.fraction_done
+    1.0
+    >>> view.samples, view.samples_per_row
+    (array([1100, 1100, 1100]), 1100)
+    >>> X[::50][view.finished].shape  # the inputs of the certificates below
+    (3, 4)
+    >>> view.certificates
+    Certificates(3 inputs, 100% certified, median radius 0.615, FirstOrderCertifier(n_samples=1000))
+      0: 0  radius 0.615
+      1: 1  radius 0.0118
+      2: 2  radius 0.615
     """
 
     provenance: Mapping[str, Any]
@@ -60,7 +88,7 @@ class JournalView:
 
     @property
     def fraction_done(self) -> float:
-        """Share of all samples that are counted; of the inputs that are decided, if radii were asked for."""
+        """Fraction of all samples that are counted, or of the inputs that are decided if radii were asked for."""
         if "asked_radii" in self.provenance:
             return len(self.finished) / len(self.samples)
         return float(self.samples.sum() / (self.samples_per_row * len(self.samples)))
@@ -76,16 +104,16 @@ class JournalView:
 
 
 def read_journal(path: Any) -> JournalView:
-    """Show how far a run with a journal is, and the certificates it has already.
+    """Return the progress of a run with a journal, and the certificates that are finished.
 
-    Nothing in the file is changed, and a run that writes to it is not disturbed. What a killed run left half-written
-    beside the file is put in order first, as the run itself would do when continued; where that may not be written,
+    The journal is not changed, and a run that writes to it is not disturbed. If a run was killed while it wrote, the
+    log beside the journal is recovered first, as it would be when the run is continued. If the log cannot be written,
     an error says so.
 
     Parameters
     ----------
     path : path-like
-        What was given to `certify` as `journal`.
+        The path that was given to `certify` as `journal`.
 
     Returns
     -------
