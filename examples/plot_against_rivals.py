@@ -2,13 +2,13 @@
 Against rivals or against one half
 ==================================
 
-A class with more than half of the votes has won. But with three classes it wins with less, as long as no other class
-has more. So there are two questions: how far does the class keep *half* of the votes, and how far does it keep
-*winning*? In the plane both answers can be drawn.
+A class with more than half of the votes is the majority. With three classes, fewer votes are enough as long as no other
+class has more. So there are two questions: up to which distance does the class keep *half* of the votes, and up to
+which distance does it keep *more votes than any other class*? This example draws both answers in the plane.
 """
 
 # %%
-# Three classes that meet in a point. The input belongs to the one on the left; the two others share the right.
+# Three classes meet in a point. The input belongs to the class on the left.
 import os
 
 import matplotlib.pyplot as plt
@@ -33,8 +33,9 @@ certified = {
 label = int(certified["rivals"].prediction[0])
 
 # %%
-# The smoothed probabilities are the base classifier on a fine grid, blurred by the noise. From them follow both
-# distances: to the nearest point where the class has half of the votes, and to that where another class has as many.
+# The smoothed probabilities are computed by blurring the base classifier on a fine grid. From them follow the two true
+# distances: to the nearest point where the class has half of the votes, and to the nearest point where another class
+# has as many votes.
 step = 0.02
 axis = np.arange(-6.0, 6.0, step)
 xx, yy = np.meshgrid(axis, axis)
@@ -48,9 +49,9 @@ for against in ("half", "rivals"):
     print(f"against {against:7} certified {certified[against].radius[0]:.3f}   true distance {truth[against]:.3f}")
 
 # %%
-# Left, the plane: the class keeps half of the votes up to the dashed curve and wins up to the solid one. Right, the
-# votes on the way to the nearest point of the solid curve. Where the class falls below one half, its rivals share the
-# other half, and neither has overtaken yet.
+# Left: the class keeps half of the votes up to the dashed curve, and more votes than any other class up to the solid
+# curve. Right: the votes on the line to the nearest point of the solid curve. Where the class falls below one half, the
+# other classes share the other half, and none of them has overtaken it yet.
 nearest = np.argmin(np.where(lost["rivals"], distance, np.inf))
 towards = np.array([xx.ravel()[nearest], yy.ravel()[nearest]]) - x
 towards /= np.linalg.norm(towards)

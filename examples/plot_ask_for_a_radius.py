@@ -2,13 +2,13 @@
 Asking for a radius
 ===================
 
-How many inputs are right and certified at radius 0.4? To answer that, most inputs need far fewer samples than it takes
-to certify each of them as far as possible. Here `sigma` is chosen by certified accuracy, once with a fixed number of
-samples and once by asking for the radius: the choice is the same, the time is not.
+How many inputs are right and certified at radius 0.4? This question needs far fewer samples than the largest possible
+radius of every input. The example chooses `sigma` by certified accuracy, first with a fixed number of samples and then
+by asking for the radius. The choice is the same, and asking is much faster.
 """
 
 # %%
-# Digits, with pixels from 0 to 1, and a linear classifier.
+# The data are digits with pixels from 0 to 1, and the base is a linear classifier.
 import os
 import time
 
@@ -35,16 +35,17 @@ clf = SmoothedClassifier(
 ).fit(X_train, y_train)
 
 # %%
-# With `radius`, sampling of an input ends as soon as it is decided whether it can be certified there; with labels, also
-# if its votes point to a wrong class. The certificates say how many samples were used and why sampling ended.
+# With `radius`, sampling of an input stops as soon as it is decided whether it can be certified there. With labels, it
+# also stops if the votes point to a wrong class. The certificates contain the number of samples and the reason why
+# sampling stopped.
 answer = clf.certify(X_test, y_test, radius=radius)
 print(answer)
 reasons, counts = np.unique(answer.stopped, return_counts=True)
 print(dict(zip(reasons.tolist(), counts.tolist(), strict=True)))
 
 # %%
-# Certified accuracy for several values of `sigma`, both ways. Noise much smaller than these could not prove a radius of
-# 0.4, even if all votes agreed; more noise than needed makes more votes wrong.
+# Certified accuracy for several values of `sigma`, computed in both ways. Much smaller noise could not prove a radius
+# of 0.4, even if all votes agreed. More noise than needed makes more votes wrong.
 sigmas = [0.16, 0.2, 0.3, 0.4]
 ways = {"fixed number of samples": {}, "radius asked for": {"y": y_test, "radius": radius}}
 accuracy = {way: [] for way in ways}
@@ -60,11 +61,11 @@ for sigma in sigmas:
         used[way].extend(certificates.samples_used)
 for way in ways:
     best = sigmas[int(np.argmax(accuracy[way]))]
-    print(f"{way}: sigma={best}, {seconds[way]:.1f} seconds, {np.mean(used[way]):.0f} samples an input")
+    print(f"{way}: sigma={best}, {seconds[way]:.1f} seconds, {np.mean(used[way]):.0f} samples per input")
 
 # %%
-# On the left, the accuracies; where they differ, it is by an input that is just at the limit. On the right, the samples
-# of each input if the radius is asked for: most are decided at the first looks.
+# Left: the certified accuracies. They differ only where an input is very close to the limit. Right: the number of
+# samples of each input if the radius is asked for. Most inputs are decided early.
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 for (way, scores), style in zip(accuracy.items(), ("o-", "x--"), strict=True):
     left.plot(sigmas, scores, style, label=f"{way}, {seconds[way]:.1f} s")
@@ -84,17 +85,17 @@ right.annotate(
     xytext=(-3, 0),
     textcoords="offset points",
 )
-right.set(xscale="log", xlabel="samples of an input", ylabel="inputs, all values of sigma")
+right.set(xscale="log", xlabel="samples per input", ylabel="inputs, all values of sigma")
 fig.savefig("ask_for_a_radius.png", dpi=120)
 
 # %%
-# Scorers ask by themselves: in a search there is nothing to be set.
+# Scorers ask for their radius automatically, so nothing needs to be set in a search.
 start = time.perf_counter()
 search = GridSearchCV(clf, {"sigma": sigmas}, scoring=make_certified_scorer(radius), cv=2)
 search.fit(X_train[:150], y_train[:150])
 print(f"chosen by cross-validation: {search.best_params_}, {time.perf_counter() - start:.1f} seconds with training")
 
 # %%
-# The answer is about the radius that was asked for. Radii in `answer.radius` are valid, but smaller than those of a run
-# with all samples: for the average radius, or for a curve of certified accuracy, certify without `radius`. Metrics and
-# displays warn where that is forgotten.
+# Use the answer only for the radius that you asked for. The radii in `answer.radius` are valid, but smaller than those
+# of a run with all samples. For the average radius, or for a curve of certified accuracy, call `certify` without
+# `radius`. Metrics and displays warn if you forget this.

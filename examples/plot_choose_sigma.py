@@ -2,13 +2,13 @@
 Choosing sigma by cross-validation
 ==================================
 
-More noise proves larger radii and blurs more of the input. Which `sigma` is best depends on the radius one cares about,
-so it is chosen like any other parameter: by a score on held-out data.
+More noise can prove larger radii, but it hides more of the input. The best `sigma` depends on the radius that matters,
+so choose it like any other parameter: by a score on held-out data.
 """
 
 # %%
-# A scorer certifies each held-out fold once and reports several certified accuracies from it: the share of inputs that
-# are right, and provably stay right under any perturbation shorter than the radius.
+# The scorer certifies each held-out fold once and computes several certified accuracies from it. The certified accuracy
+# is the fraction of inputs that are right and certified at the radius.
 import os
 import warnings
 
@@ -29,8 +29,9 @@ scorer = make_certified_scorer(radii)
 print(scorer)
 
 # %%
-# The search is scikit-learn's own. `refit` names the score that decides; here it is the accuracy certified at 0.5. The
-# scorer would warn that small noise cannot certify large radii, whatever the votes; here that is part of the picture.
+# The search is an ordinary `GridSearchCV`. `refit` names the score that decides, here the certified accuracy at 0.5.
+# The scorer warns that small noise cannot certify large radii; the warning is silenced because this example wants to
+# show exactly that.
 warnings.simplefilter("ignore", UnreachableRadiusWarning)
 search = GridSearchCV(
     SmoothedClassifier(
@@ -44,8 +45,8 @@ search = GridSearchCV(
 print("chosen:", search.best_params_, f"certified at 0.5: {search.best_score_:.0%}")
 
 # %%
-# One curve for each radius. Small noise is most accurate and proves little: at this number of samples no radius can
-# exceed about three times `sigma`. The best `sigma`, marked by a large dot, grows with the radius asked for.
+# One curve for each radius. Small noise is the most accurate but proves little: with this number of samples, no radius
+# can exceed about three times `sigma`. A large dot marks the best `sigma`, which grows with the radius.
 fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 sigmas = search.cv_results_["param_sigma"].astype(float)
 shades = plt.get_cmap("viridis")([0.0, 0.3, 0.55, 0.8])

@@ -2,13 +2,13 @@
 Five certifiers on the same inputs
 ==================================
 
-All certifiers look at the same model and spend the same number of evaluations. They differ in what they keep of them:
-the share of votes, its gradient, how opposite pairs vote, all of that, or how votes change along one direction. All of
-them are asked the same question here: how far does the class keep more than half of the votes?
+All certifiers use the same model and the same number of samples. They differ in what they record: the number of votes,
+its gradient, pairs of opposite copies, pairs and gradient, or the votes along one direction. In this example all of
+them certify that the class keeps more than half of the votes.
 """
 
 # %%
-# A small network on scikit-learn's digits, once fitted, is certified five times.
+# A small network is trained once on scikit-learn's digits and certified five times.
 import os
 
 import matplotlib.pyplot as plt
@@ -37,14 +37,14 @@ certifiers = {
 results = {name: clf.set_params(certifier=certifier).certify(X_test) for name, certifier in certifiers.items()}
 
 # %%
-# The average radius over all test images, counted as 0 where the answer is wrong or nothing was proved.
+# The average radius over all test images, counted as 0 where the prediction is wrong or nothing was proved.
 for name, result in results.items():
     print(f"{name:20} {average_certified_radius(y_test, result):.4f}   certified {1 - result.abstained.mean():.0%}")
 
 # %%
-# Gains against the first order: how many images are in each range. With 100,000 samples the directional certifier gains
-# more than 5% on 26 of the 34 images, the second-order dipole on 11, the second order on 10 and the dipole on 6. None
-# loses more than 1% anywhere. Differences of a few tenths of a percent in the averages above are within chance.
+# The histograms show the gains against the first order. With 100,000 samples the directional certifier gains more than
+# 5% on 26 of the 34 images, the second-order dipole on 11, the second order on 10 and the dipole on 6. None loses more
+# than 1% on any image. Differences of a few tenths of a percent in the averages above are within chance.
 baseline = results.pop("first order")
 fig, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained", sharex=True, sharey=True)
 for ax, (name, result) in zip(axes.flat, results.items(), strict=True):

@@ -1,15 +1,15 @@
 """
-A classifier that may not be retrained
-======================================
+A classifier that must not be retrained
+=======================================
 
-Smoothing asks a classifier about noisy images, and one that was trained on clean images knows little about those. If it
-may not be trained again, because it is somebody else's or approved as it is, a *denoiser* in front of it can be: a
-small network that takes noise away before the classifier sees the image. Both together are an ordinary network, so its
-certificates are as good as any other's.
+A classifier that was trained on clean images usually fails on noisy ones. If it must not be trained again, for example
+because it belongs to somebody else or was approved as it is, train a *denoiser* in front of it: a small network that
+removes noise before the classifier sees the image. Both together are an ordinary network, and can be certified like any
+other.
 """
 
 # %%
-# The classifier, trained on clean images and from here on fixed.
+# The classifier is trained on clean images and is not changed afterwards.
 import os
 
 import matplotlib.pyplot as plt
@@ -48,8 +48,9 @@ print(f"accuracy on clean images: {approved.score(X_test, y_test):.2f}")
 
 
 # %%
-# The denoiser estimates the noise and subtracts it. It should give back the image, and an image that the classifier
-# recognises. Training recipes return the terms of the loss by name, so a recipe that asks for both is short:
+# The denoiser estimates the noise and subtracts it. Its loss has two terms: the result should be close to the image,
+# and the classifier should recognise it. A training recipe returns the terms of the loss by name, so this recipe is
+# short:
 class Denoiser(nn.Module):
     def __init__(self):
         super().__init__()
@@ -74,7 +75,7 @@ class Denoise(BaseRecipe):
 
 
 # %%
-# `Freezer` keeps the weights of the second part, the classifier, as they are. The rest is as with any network.
+# `Freezer` keeps the weights of the second part, the classifier. Everything else is the same as for any network.
 net = NeuralNetClassifier(
     nn.Sequential(Denoiser(), approved.module_), lr=0.002, max_epochs=30, callbacks=[Freezer("1.*")], **settings
 )
@@ -89,7 +90,7 @@ print("classifier unchanged:", all(map(torch.equal, behind.parameters(), classif
 results = {"with a denoiser": denoised.certify(X_test), "classifier alone": alone.certify(X_test)}
 
 # %%
-# Above, what the denoiser makes of noisy images. Below, what it is worth.
+# Top: noisy images and the output of the denoiser. Bottom: the certified accuracy with and without the denoiser.
 fig = plt.figure(figsize=(8, 5), layout="constrained")
 cells = fig.add_gridspec(2, 6, height_ratios=[1, 2.2])
 rng = np.random.default_rng(0)

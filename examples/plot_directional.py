@@ -2,13 +2,13 @@
 Measuring along one direction
 =============================
 
-An adversary has one good direction: the way on which votes are lost soonest. The directional certificate finds it on a
-part of the samples, measures the votes along it on the rest, and has to assume the worst only across it. In the plane
-all of this can be drawn.
+An adversary usually has one good direction, in which votes are lost soonest. The directional certificate finds this
+direction with some of the samples and measures the votes along it with the others. It has to assume the worst only for
+the perpendicular part of a perturbation. This example draws it in the plane.
 """
 
 # %%
-# A decision tree for two moons, smoothed. The input lies near the tip of one moon, where its class is hemmed in from
+# A decision tree for two moons is smoothed. The input is near the tip of one moon, where the other class is close on
 # several sides.
 import os
 
@@ -37,8 +37,8 @@ certifiers = {
 found = {name: clf.set_params(certifier=certifier).certify([x]) for name, certifier in certifiers.items()}
 
 # %%
-# In the plane the smoothed classifier can be computed: it is the base classifier on a fine grid, blurred by the noise.
-# So we know the distance that no certificate can exceed.
+# In the plane the smoothed classifier can be computed exactly, by blurring the base classifier on a fine grid. This
+# gives the true distance to the boundary, which no certificate can exceed.
 step = 0.01
 axis = np.arange(-2.5, 3.5, step)
 xx, yy = np.meshgrid(axis, axis)
@@ -51,10 +51,9 @@ for name, radius in shown.items():
 print(f"{'boundary at':13} {truth:.3f}")
 
 # %%
-# What the directional certificate has seen: the direction, and how many of the noisy copies hit the class, by their
-# place along it. From these shares follows the vote at every point on the line, since moving the input changes the
-# weights of the bins and nothing else. The first order knows the vote at the input only, and must fear that it falls
-# sooner.
+# The directional certificate knows the direction, and how many noisy copies hit the class at each position along it.
+# From these fractions follows the vote at every point of the line, because moving the input only changes the weights of
+# the bins. The first order knows only the vote at the input, and must assume that it falls faster.
 counts = found["directional"].counts
 direction, trials = counts["direction"][0], counts["bin_trials"][0]
 share = counts["bin_hits"][0] / np.maximum(trials, 1)
@@ -66,9 +65,9 @@ first = norm.cdf(norm.ppf(found["first order"].limits["p"][0]) - ahead)
 print(f"along the direction the vote is lost at about {sigma * ahead[along > 0.5].max():.2f}")
 
 # %%
-# The circles are what is proved. All lie inside the boundary of the smoothed classifier, the black curve. The arrow is
-# the direction. What keeps the largest circle from the boundary is what is not measured: across the direction only the
-# gradient is known, and everything is known up to chance only.
+# The circles are certified. All of them are inside the boundary of the smoothed classifier, the black curve. The arrow
+# is the direction. The largest circle does not reach the boundary for two reasons: across the direction only the
+# gradient is known, and all quantities are known only up to chance.
 colours = {"first order": "#7f8c8d", "second order": "#2471a3", "directional": "#c0392b"}
 fig = plt.figure(figsize=(10, 5.2), layout="constrained")
 cells = fig.add_gridspec(2, 2, width_ratios=[1.25, 1])
@@ -90,13 +89,13 @@ ax = fig.add_subplot(cells[0, 1])
 seen = trials > 0
 middle = np.clip((np.append(edges, 4.2) + np.insert(edges, 0, -4.2)) / 2, -4.1, 4.1)
 ax.scatter(sigma * middle[seen], share[seen], s=np.clip(trials[seen] / 80, 3, 28), color=colours["directional"])
-ax.set(xlabel="place of the noise along the direction", ylabel="share of hits", ylim=(-0.03, 1.03))
+ax.set(xlabel="position of the noise along the direction", ylabel="fraction of hits", ylim=(-0.03, 1.03))
 ax.set_title("measured: hits in bins (larger: more samples)", fontsize=10)
 
 ax = fig.add_subplot(cells[1, 1])
 ax.plot(sigma * ahead, along, color=colours["directional"], linewidth=2, label="measured along the direction")
-ax.plot(sigma * ahead, first, "--", color=colours["first order"], linewidth=2, label="all that the first order knows")
+ax.plot(sigma * ahead, first, "--", color=colours["first order"], linewidth=2, label="lower bound of the first order")
 ax.axhline(0.5, color="black", linewidth=0.8)
-ax.set(xlabel="distance from the input along the direction", ylabel="share of votes", xlim=(0, 0.9), ylim=(0.2, 1))
+ax.set(xlabel="distance from the input along the direction", ylabel="fraction of votes", xlim=(0, 0.9), ylim=(0.2, 1))
 ax.legend(frameon=False)
 fig.savefig("directional.png", dpi=120)

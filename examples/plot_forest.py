@@ -1,13 +1,13 @@
 """
-A forest, smoothed
-==================
+A smoothed random forest
+========================
 
-Nothing is asked of the base but that it answers. A random forest has no gradient, and its raw answers have islands and
-steps; its smoothed version has a boundary, and a proven distance to it.
+The base classifier only needs `fit` and `predict`. A random forest has no gradient, and its decision regions have steps
+and islands. The smoothed forest has a smooth boundary, and every point has a certified distance to it.
 """
 
 # %%
-# Two interleaved half moons, and a forest that was fitted to noisy copies of them.
+# Two interleaved half moons, and a forest that is fitted to noisy copies of them.
 import os
 
 import matplotlib.pyplot as plt
@@ -34,8 +34,8 @@ certificates = clf.certify(X_test)
 print(certificates)
 
 # %%
-# Left, the answers of the forest as scikit-learn fits it, without noise. Right, the share of votes of the smoothed
-# forest: every disc lies on one side of the line of even votes.
+# Left: the predictions of a forest that is fitted without noise. Right: the fraction of votes of the smoothed forest.
+# Every certified disc is on one side of the line where the votes are even.
 side = 50 if n_samples >= 10_000 else 12
 grid = np.stack(np.meshgrid(np.linspace(-1.6, 2.6, side), np.linspace(-1.3, 1.8, side)), axis=-1)
 points = grid.reshape(-1, 2)
@@ -52,7 +52,7 @@ for point, radius, label in zip(X_test, certificates.radius, certificates.predic
     right.add_patch(Circle(point, radius, facecolor="none", edgecolor=colours[label], linewidth=1.5))
     right.plot(*point, "o", color=colours[label], markersize=4)
 right.set_title("smoothed, with certificates")
-fig.colorbar(shades, ax=right, label="share of votes for the lower moon", shrink=0.7)
+fig.colorbar(shades, ax=right, label="fraction of votes for the lower moon", shrink=0.7)
 for ax in (left, right):
     ax.set(aspect="equal", xlim=(-1.6, 2.6), ylim=(-1.3, 1.8), xlabel="first coordinate")
 left.set_ylabel("second coordinate")

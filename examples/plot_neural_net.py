@@ -1,14 +1,14 @@
 """
-A neural network, trained under noise
-=====================================
+A neural network trained under noise
+====================================
 
-A skorch classifier goes in as it is. What it must learn is to vote on noisy images, so the noise belongs into its
-training: a network trained on clean images, frozen and smoothed afterwards, proves much less.
+A skorch classifier can be used as the base directly. It has to vote on noisy images, so it should be trained on noisy
+images. A network that is trained on clean images and smoothed afterwards proves much less.
 """
 
 # %%
-# A small convolutional network for scikit-learn's 8 by 8 digits. Images have the shape PyTorch expects, and float32
-# values from 0 to 1.
+# A small convolutional network for scikit-learn's 8 by 8 digits. Images have the shape that PyTorch expects, and
+# float32 values from 0 to 1.
 import os
 
 import matplotlib.pyplot as plt
@@ -56,8 +56,8 @@ def net():
 
 
 # %%
-# Left to `fit`, the network sees fresh noise in every batch. The other one is trained by hand and frozen. The certifier
-# asks both for gradients with respect to their inputs, and measures the votes along them.
+# `fit` trains the first network with new noise in every batch. The second network is trained on clean images and
+# frozen. For both, the certifier finds a direction from input gradients and measures the votes along it.
 certifier = DirectionalCertifier(n_samples)
 noisy = SmoothedClassifier(net(), sigma=0.5, certifier=certifier, random_state=0).fit(X_train, y_train)
 torch.manual_seed(0)
@@ -67,7 +67,7 @@ results = {"trained under noise": noisy.certify(X_test), "trained on clean image
 print(results["trained under noise"])
 
 # %%
-# Above, what the network votes on. Below, how far its votes can be trusted.
+# Top: what the network votes on. Bottom: the certified accuracy of both networks.
 fig = plt.figure(figsize=(8, 5), layout="constrained")
 cells = fig.add_gridspec(2, 6, height_ratios=[1, 2.2])
 rng = np.random.default_rng(0)

@@ -2,8 +2,8 @@
 Noise on principal components
 =============================
 
-A pipeline may reduce the input before it is smoothed. The noise then lives among the components, and `certify` still
-reports radii for the pixels: a projection stretches no distance.
+A pipeline may reduce the input before it is smoothed. The noise is then added to the principal components. `certify`
+still reports radii for the pixels, because a projection stretches no distance.
 """
 
 # %%
@@ -36,8 +36,8 @@ pixels = smoothed().fit(X_train, y_train)
 components = make_pipeline(PCA(12, random_state=0), smoothed()).fit(X_train, y_train)
 
 # %%
-# `certify` walks the pipeline and says in which space the radius holds. Here it is the input, because PCA without
-# whitening is a projection. Had there been a step it knows nothing about, `space` would name that step.
+# `certify` goes through the pipeline and reports the space in which the radius holds. Here it is the input, because PCA
+# without whitening is a projection. If there were a step that it cannot convert, `space` would name this step.
 of_pixels, of_components = certify(pixels, X_test), certify(components, X_test)
 print(of_components)
 print("space:", of_components.space)
@@ -45,8 +45,8 @@ for name, result in (("pixels", of_pixels), ("components", of_components)):
     print(f"noise on {name}: certified at 0.25 {certified_accuracy_score(y_test, result, 0.25):.0%}")
 
 # %%
-# The curves are close: a linear base looks at few directions of the pixels anyway. The components lose a little
-# accuracy at small radii, gain a little at large ones, and need noise for 12 numbers instead of 64.
+# The curves are close, because a linear base uses only a few directions of the pixels. The components lose a little
+# accuracy at small radii and gain a little at large ones. They need noise for 12 numbers instead of 64.
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", width_ratios=[1, 2])
 pca = components[0]
 shown = X_test[3]

@@ -2,14 +2,14 @@
 Certified digits in one minute
 ==============================
 
-A base classifier learns scikit-learn's handwritten digits under noise. The smoothed classifier around it votes over
-noisy copies of each test image and proves a radius: no perturbation with a smaller Euclidean norm can change the
-majority vote.
+This example trains a small network on scikit-learn's handwritten digits under noise and certifies 100 test images. The
+smoothed classifier votes on noisy copies of each image and proves a radius: no perturbation with a smaller Euclidean
+norm can change the majority vote.
 """
 
 # %%
-# The images are 8 by 8, with values from 0 to 16. We bring them to the range 0 to 1, so that radii are in units of
-# full contrast.
+# The images are 8 by 8 pixels with values from 0 to 16. They are scaled to the range from 0 to 1, so radii are in units
+# of full contrast.
 import os
 from pathlib import Path
 
@@ -27,8 +27,8 @@ X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X / 16, y, test_size=100, random_state=0)
 
 # %%
-# Training passes over the data with fresh noise each time; `sigma` is its standard deviation. The certifier needs many
-# votes, here 50,000 for each image.
+# `sigma` is the standard deviation of the noise. Every pass over the training data uses new noise. The certifier uses
+# 50,000 votes for each image.
 n_samples = int(os.environ.get("SMOOTHCERT_EXAMPLE_SAMPLES", 50_000))  # the tests of this project use fewer
 clf = SmoothedClassifier(
     MLPClassifier((100,), random_state=0),
@@ -44,8 +44,9 @@ print("right, certified or not:", clf.score(X_test, y_test))
 print("right, and provably so within radius 0.25:", certified_accuracy_score(y_test, certificates, radius=0.25))
 
 # %%
-# The classical certificate proves that the class keeps more than half of the votes. It is enough that it keeps more
-# votes than any other class: the same votes then prove more, and a look along one direction adds to that.
+# The classical certificate proves that the class keeps more than half of the votes. For the prediction it is enough
+# that the class keeps more votes than any other class, which the same votes prove for larger radii. Measuring the votes
+# along one direction gives larger radii still.
 others = {
     "first order, against one half": FirstOrderCertifier(n_samples, against="half"),
     "first order, against rivals": FirstOrderCertifier(n_samples),
@@ -56,7 +57,7 @@ for name, result in results.items():
     print(f"average certified radius, {name}: {average_certified_radius(y_test, result):.3f}")
 
 # %%
-# Some digits with their certificates, and the share of digits that are right and certified up to each radius.
+# Some digits with their certificates, and the fraction of digits that are right and certified up to each radius.
 fig = plt.figure(figsize=(8, 4.5), layout="constrained")
 grid = fig.add_gridspec(2, 6, height_ratios=[1, 2])
 for column in range(6):

@@ -1,14 +1,15 @@
 """
-Rings on a Swiss roll
-=====================
+Certified discs on a Swiss roll
+===============================
 
-In two dimensions a certificate can be drawn: it is a disc in which the answer never changes. Knowing the gradient of
-the vote, and not only the vote, makes the discs larger, most of all for points whose class is surrounded.
+In two dimensions a certificate can be drawn: it is a disc in which the prediction does not change. If the gradient of
+the vote is known, and not only the vote, the discs are larger. The gain is largest for points whose class is surrounded
+by the other class.
 """
 
 # %%
-# Two classes on a roll, the inner part against the outer one. The base classifier looks at the nearest neighbours;
-# `fit` shows it ten noisy copies of each point.
+# Two classes on a roll: the inner part and the outer part. The base classifier uses the nearest neighbours; `fit`
+# trains it on ten noisy copies of each point.
 import os
 
 import matplotlib.pyplot as plt
@@ -29,9 +30,9 @@ for _ in range(15):  # sixteen points, each as far as can be from those before i
 X, y = X[far_apart], y[far_apart]
 
 # %%
-# `sigma` is the standard deviation of the noise, in the units of the plane. The same fitted classifier is certified
-# twice: from the share of votes alone, the baseline, and from the share and the size of its gradient. The display does
-# both, and asks for the strongest class on a grid.
+# `sigma` is the standard deviation of the noise, in the units of the plane. The same classifier is certified twice:
+# from the number of votes alone, and from the votes and their gradient. The display does both, and also draws the
+# predicted class on a grid.
 clf = SmoothedClassifier(
     KNeighborsClassifier(10), sigma=0.4, certifier=SecondOrderCertifier(n_samples), n_votes=200, random_state=0
 ).fit(X_train, y_train)
@@ -43,9 +44,9 @@ gain = second.radius[~first.abstained] / first.radius[~first.abstained] - 1
 print(f"median gain by the gradient: {np.median(gain):.1%}, largest: {gain.max():.1%}")
 
 # %%
-# A ring is what the first order proves, the light band around it what the gradient adds. Where the classes face each
-# other, discs of both sides nearly touch: there is little left to prove. A point about which nothing could be said,
-# or whose vote is wrong, would be black; small dots are the training data.
+# The inner circle is the first-order certificate, and the light band around it is what the gradient adds. Where the
+# classes face each other, discs of both classes nearly touch, so little more can be proved. A point without a
+# certificate, or with a wrong prediction, would be black. The small dots are the training data.
 for label, colour in enumerate(["#2471a3", "#c0392b"]):
     ax.scatter(*X_train[y_train == label].T, s=4, color=colour, alpha=0.35, linewidths=0, zorder=1)
     ax.plot([], [], "o", color=colour, label=["inner part", "outer part"][label])

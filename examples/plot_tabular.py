@@ -2,18 +2,17 @@
 A table with units and categories
 =================================
 
-A bank asks how far the numbers in a loan application may be wrong before a decision changes. Incomes and debts are in
-euros, months in months, the purpose is a word. Each column gets noise of its own, words get none, and every certificate
-says how far each number may move.
+A bank wants to know how wrong the numbers in a loan application may be before the decision changes. Incomes and debts
+are in euros, the time in a job is in months, and the purpose is a word. Each numerical column gets its own noise, words
+get none, and each certificate says how far each number may move.
 """
 
 # %%
 # The table
 # ---------
 #
-# The data are made here, so that they can be published: five columns of numbers, three of words. What decides is what
-# is left of the income after debts, how long people have been in their job, and a little of the rest; one application
-# in ten is decided by chance.
+# The data are generated, with five numerical and three categorical columns. The outcome depends on the income that is
+# left after debts, on the time in the job and slightly on other columns. For one application in ten it is random.
 import os
 
 import matplotlib.pyplot as plt
@@ -59,12 +58,12 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 print(X_train.head(3))
 
 # %%
-# Which noise
-# -----------
+# Choosing the noise
+# ------------------
 #
-# Noise is for what may be wrong: incomes and debts are stated by the applicant, months in the job are rounded. The
-# amount asked for and the age are known, and words have no noise. So sigma names three columns, in their own units.
-# The base is given frames, and its encoder finds the words.
+# Add noise to the columns that may be wrong. Incomes and debts are stated by the applicant, and months in the job are
+# rounded. The amount and the age are known exactly, and words get no noise. So `sigma` names three columns, in their
+# own units. The base gets data frames, so its encoder finds the categorical columns.
 sigma = {"income": 250.0, "debt_service": 80.0, "months_in_job": 12.0}
 encode = make_column_transformer(
     (OneHotEncoder(), make_column_selector(dtype_exclude="number")),
@@ -79,12 +78,13 @@ clf = SmoothedClassifier(
 ).fit(X_train, y_train)
 
 # %%
-# The table for the boss
-# ----------------------
+# A report for each decision
+# --------------------------
 #
-# A logistic regression is certified without sampling, so these numbers hold for certain. Each row says: this decision
-# stands if the income is off by less than this, *or* the debt service by less than that; if several are off together,
-# the sum of the squared fractions must stay below one. A 0 means that nothing is said about a column.
+# A logistic regression is certified without sampling, so these numbers have no error probability. Each row says: the
+# decision stays the same if the income is wrong by less than this number, *or* the debt service by less than that
+# number. If several numbers are wrong at the same time, the sum of the squared fractions must be less than one. A 0
+# means that nothing is proved about a column.
 certificates = clf.certify(X_test)
 limits = pd.DataFrame(certificates.radius_per_feature, columns=X.columns, index=X_test.index)
 report = X_test[list(sigma)].add_suffix(" stated").join(limits[list(sigma)].add_suffix(" +-"))
@@ -92,19 +92,22 @@ report.insert(0, "decision", certificates.prediction)
 print(report.head(8).round().to_string())
 
 # %%
-# A decision within the usual error of the statements should not be made by a machine alone. How many are that close,
-# if a statement may be wrong by 200 euros of income and 50 of debt service at once?
+# Decisions that could change within the usual errors should be checked by a person. How many decisions are safe if the
+# income may be wrong by 200 euros and the debt service by 50 euros at the same time?
 distance = np.linalg.norm([200 / sigma["income"], 50 / sigma["debt_service"]])
 safe = certificates.radius > distance
-print(f"{np.mean(safe):.0%} of the decisions stand; of these {np.mean((y_test == certificates.prediction)[safe]):.0%}")
+print(
+    f"{np.mean(safe):.0%} of the decisions are safe; of these {np.mean((y_test == certificates.prediction)[safe]):.0%}"
+)
 print(f"are right, of the others {np.mean((y_test == certificates.prediction)[~safe]):.0%}.")
 
 # %%
-# Exact against sampled
-# ---------------------
+# Exact or sampled
+# ----------------
 #
-# The same noise for four models. Linear models and boosted stumps can be certified exactly (the mean score decides);
-# any model can be sampled (the majority of votes decides), the deep forest in no other way.
+# The same noise for four models. Linear models and boosted stumps can be certified exactly; the prediction is then the
+# class with the largest expected score. Any model can be sampled; the prediction is then the majority vote. The deep
+# forest must be sampled.
 some, labels = X_test[:120], y_test[:120]
 stumps = HistGradientBoostingClassifier(max_leaf_nodes=2, max_iter=60, random_state=0)
 forest = RandomForestClassifier(20, min_samples_leaf=5, random_state=0)
@@ -127,11 +130,12 @@ for name, (model, voting) in models.items():
     print(f"{name}: {curves[name][0]:.0%} right, {curves[name][20]:.0%} right and certified at one sigma")
 
 # %%
-# Left, the certified accuracy against the radius in units of sigma. Up to about three sigma exact and sampled
-# certificates of the logistic regression differ by a few points; beyond, this number of samples proves nothing, while
-# exact ones go on. This table was made by a rule that is nearly linear, and no other model is better here; where
-# interactions decide, a sampled forest would be. Right, the region in which one decision cannot change: an ellipse in
-# income and debt service. It does not touch the line of even chances, since the months in the job may move as well.
+# Left: certified accuracy against the radius in units of sigma. Up to about three sigma, exact and sampled certificates
+# of the logistic regression differ by a few points. Beyond that, this number of samples proves nothing, while exact
+# certificates continue. These data follow a nearly linear rule, so no other model is better here. Where interactions
+# between columns matter, a sampled forest would be better. Right: the region in which one decision cannot change, an
+# ellipse in income and debt service. It does not touch the line of even probability, because the months in the job may
+# change as well.
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for name, curve in curves.items():
     left.plot(radii, curve, label=name, linestyle="--" if "sampled" in name else "-")
@@ -163,11 +167,11 @@ fig.colorbar(shades, ax=right, label=f"probability of '{found.prediction[row]}'"
 fig.savefig("tabular.png", dpi=120)
 
 # %%
-# Without knowledge of the columns
-# --------------------------------
+# If nothing is known about the columns
+# -------------------------------------
 #
-# In the breast cancer data all 30 columns are measurements in different units. `ColumnSigma` takes a multiple of the
-# spread of each, and radii are then in units of that spread.
+# In the breast cancer data all 30 columns are measurements in different units. `ColumnSigma` multiplies the spread of
+# each column by a factor, and radii are in units of that spread.
 data, target = load_breast_cancer(return_X_y=True, as_frame=True)
 tumours = SmoothedClassifier(
     make_pipeline(StandardScaler(), LogisticRegression()), sigma=ColumnSigma(0.5), voting="soft", random_state=0

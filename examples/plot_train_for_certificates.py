@@ -1,10 +1,10 @@
 """
-Train for certificates
-======================
+Training for larger radii
+=========================
 
-How a network is trained decides how far its votes can be certified. A *recipe* does more with the training noise than
-adding it: it asks for the same answer on all noisy copies, or attacks the smoothed classifier while it is trained. Here
-they are compared at equal time.
+The training of a network decides how far its votes can be certified. A *recipe* does more than add noise: it trains the
+network to predict the same for all noisy copies of an input, or on attacks against the smoothed classifier. This
+example compares recipes with about the same training time.
 """
 
 # %%
@@ -38,8 +38,9 @@ def make_module():
 
 
 # %%
-# An epoch of Consistency costs about twice as much as one with plain noise, an epoch of SmoothAdv far more, so they get
-# fewer epochs. The callback estimates the certified accuracy at radius 0.5 on a tenth of the training data.
+# An epoch of Consistency takes about twice as long as one with noise alone, and an epoch of SmoothAdv much longer, so
+# these recipes get fewer epochs. The callback estimates the certified accuracy at radius 0.5 on a tenth of the training
+# data.
 recipes = {
     "noise": (None, 60),
     "Consistency": (Consistency(), 30),
@@ -70,8 +71,8 @@ for name, (recipe, epochs) in recipes.items():
     )
 
 # %%
-# Left, what is certified. Right, why: the larger the probability of the class under noise, the larger the radius. A
-# recipe that gained on the left by giving inputs up would start lower on the right.
+# Left: the certified accuracy. Right: the reason for it. The larger the probability of the class under noise, the
+# larger the radius. A recipe that gives up some inputs to gain on others would start lower on the right.
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 CertifiedAccuracyDisplay.from_certificates(y_test, results, ax=left, abstention=False)
 ClassProbabilityDisplay.from_certificates(y_test, results, ax=right)

@@ -2,11 +2,11 @@
 What a certificate is
 =====================
 
-One input, many noisy copies of it, a vote, and what the vote proves.
+One input, many noisy copies of it, their votes, and the radius that the votes prove.
 """
 
 # %%
-# A decision tree, fitted to two moons without any noise, and one input to ask about.
+# A decision tree is fitted to two moons without noise. One input is certified.
 import os
 
 import matplotlib.pyplot as plt
@@ -36,16 +36,19 @@ certificate = clf.certify(x)
 print(certificate)
 
 # %%
-# Nobody can draw all copies; the certificate rests on a lower limit of the share of votes, which holds with probability
-# 0.999. From the limit follows the least share the class can have at any distance, for whatever the tree looks like.
+# The true probability of a vote is not known, because only some of all possible copies can be drawn. The certificate
+# uses a lower confidence bound of this probability, which holds with probability 0.999. From the bound follows the
+# smallest possible probability at any distance from the input, for any base classifier.
 limit = certificate.limits["p"][0]
-print(f"votes for the class: {certificate.counts['hits'][0]} of {n_samples}, so its share is at least {limit:.4f}")
+print(
+    f"votes for the class: {certificate.counts['hits'][0]} of {n_samples}, so its probability is at least {limit:.4f}"
+)
 
 # %%
-# Left: the answers of the tree and 300 copies of the input, a dot where the tree votes for the class of the input and a
-# cross where not. The tree itself changes its mind inside the circle, along a thin line; the majority does not. Right:
-# the share of votes as the input follows the arrow, and the least it could be. The promise ends where that least share
-# falls to one half.
+# Left: the predictions of the tree and 300 copies of the input. A dot is a copy that the tree assigns to the class of
+# the input, a cross is any other copy. The prediction of the tree changes along a thin line inside the circle; the
+# majority vote does not. Right: the probability of a vote when the input moves along the arrow, and its smallest
+# possible value in any direction. The certified radius ends where this smallest value falls to one half.
 rng = np.random.default_rng(0)
 copies = x + sigma * rng.standard_normal((300, 2))
 tree = clf.estimator_
@@ -61,14 +64,14 @@ left.plot(*x[0], "o", color="black")
 direction = np.array([0.6, -0.8])
 left.annotate("", x[0] + 0.95 * direction, x[0], arrowprops={"arrowstyle": "->", "linewidth": 1.5})
 left.set(aspect="equal", xlim=(-1.6, 1.2), ylim=(-0.5, 2.0), xlabel="first coordinate", ylabel="second coordinate")
-left.set_title("a tree, an input, its copies and its circle")
+left.set_title("a tree, an input, its noisy copies and its certified circle")
 way = np.linspace(0, 0.95, 25)
 share = clf.predict_proba(x + way[:, None] * direction)[:, certificate.prediction[0]]
-right.plot(way, share, color="#c0392b", label="along the arrow, as it is")
-right.plot(way, first_order_lower_bound(limit, way / sigma), color="black", label="in any direction, at least")
+right.plot(way, share, color="#c0392b", label="along the arrow")
+right.plot(way, first_order_lower_bound(limit, way / sigma), color="black", label="lower bound in any direction")
 right.axhline(0.5, color="gray", linewidth=0.8)
 right.plot(2 * [certificate.radius[0]], [0, 0.5], ":", color="black")
 right.annotate("certified radius", (certificate.radius[0], 0.04), xytext=(6, 0), textcoords="offset points")
-right.set(xlabel="distance from the input", ylabel="share of votes for its class", ylim=(0, 1), xlim=(0, 0.95))
+right.set(xlabel="distance from the input", ylabel="probability of a vote for its class", ylim=(0, 1), xlim=(0, 0.95))
 right.legend(frameon=False, loc="upper right")
 fig.savefig("what_is_a_certificate.png", dpi=120)
