@@ -48,7 +48,8 @@ def loan_applications(n_rows, seed):
         }
     )
     left = (table["income"] - table["debt_service"] - table["amount"] / 60) / 600
-    trust = np.log1p(table["months_in_job"]) / 2 + 0.5 * (table["housing"] == "own") - (table["purpose"] == "business")
+    trust = np.log1p(table["months_in_job"]) / 2 + 0.5 * (table["housing"] == "own")
+    trust -= table["purpose"] == "business"
     repaid = left + trust > np.median(left + trust)
     return table, np.where(repaid ^ (rng.random(n_rows) < 0.1), "repaid", "lost")
 
@@ -96,10 +97,9 @@ print(report.head(8).round().to_string())
 # income may be wrong by 200 euros and the debt service by 50 euros at the same time?
 distance = np.linalg.norm([200 / sigma["income"], 50 / sigma["debt_service"]])
 safe = certificates.radius > distance
-print(
-    f"{np.mean(safe):.0%} of the decisions are safe; of these {np.mean((y_test == certificates.prediction)[safe]):.0%}"
-)
-print(f"are right, of the others {np.mean((y_test == certificates.prediction)[~safe]):.0%}.")
+correct = y_test == certificates.prediction
+print(f"{np.mean(safe):.0%} of the decisions are safe; {np.mean(correct[safe]):.0%} of these are right,")
+print(f"and {np.mean(correct[~safe]):.0%} of the others.")
 
 # %%
 # Exact or sampled
@@ -120,9 +120,8 @@ models = {
 radii = np.linspace(0, 6, 121)
 curves = {}
 for name, (model, voting) in models.items():
-    dense = make_column_transformer(
-        (OneHotEncoder(sparse_output=False), make_column_selector(dtype_exclude="number")), remainder="passthrough"
-    )
+    words = make_column_selector(dtype_exclude="number")
+    dense = make_column_transformer((OneHotEncoder(sparse_output=False), words), remainder="passthrough")
     base = make_pipeline(encode if isinstance(model, LogisticRegression) else dense, model)
     clf.set_params(estimator=base, voting=voting, n_augment=5).fit(X_train, y_train)
     found = clf.certify(some)
@@ -162,7 +161,8 @@ right.plot(
     linestyle="--",
 )
 right.plot(applicant["income"], applicant["debt_service"], "ko")
-right.set(xlabel="income, euros in a month", ylabel="debt service, euros in a month", title="one application")
+right.set(xlabel="income, euros in a month", ylabel="debt service, euros in a month")
+right.set_title("one application")
 fig.colorbar(shades, ax=right, label=f"probability of '{found.prediction[row]}'")
 fig.savefig("tabular.png", dpi=120)
 
@@ -173,9 +173,8 @@ fig.savefig("tabular.png", dpi=120)
 # In the breast cancer data all 30 columns are measurements in different units. `ColumnSigma` multiplies the spread of
 # each column by a factor, and radii are in units of that spread.
 data, target = load_breast_cancer(return_X_y=True, as_frame=True)
-tumours = SmoothedClassifier(
-    make_pipeline(StandardScaler(), LogisticRegression()), sigma=ColumnSigma(0.5), voting="soft", random_state=0
-).fit(data, target)
+base = make_pipeline(StandardScaler(), LogisticRegression())
+tumours = SmoothedClassifier(base, sigma=ColumnSigma(0.5), voting="soft", random_state=0).fit(data, target)
 measured = tumours.certify(data)
 table = pd.DataFrame(
     {"spread": measured.feature_scale, "typical limit": np.median(measured.radius_per_feature, axis=0)},
