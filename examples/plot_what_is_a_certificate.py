@@ -64,7 +64,7 @@ left.plot(*x[0], "o", color="black")
 direction = np.array([0.6, -0.8])
 left.annotate("", x[0] + 0.95 * direction, x[0], arrowprops={"arrowstyle": "->", "linewidth": 1.5})
 left.set(aspect="equal", xlim=(-1.6, 1.2), ylim=(-0.5, 2.0), xlabel="first coordinate", ylabel="second coordinate")
-left.set_title("a tree, an input, its noisy copies and its certified circle")
+left.set_title("an input, its noisy copies and its circle")
 way = np.linspace(0, 0.95, 25)
 share = clf.predict_proba(x + way[:, None] * direction)[:, certificate.prediction[0]]
 right.plot(way, share, color="#c0392b", label="along the arrow")
