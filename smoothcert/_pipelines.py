@@ -39,13 +39,13 @@ def certify(
     max_samples: int | None = None,
     space: str = "input",
 ) -> Certificates:
-    """Certify with a `SmoothedClassifier` that may sit inside a pipeline, a search or a frozen estimator.
+    """Certify with a `SmoothedClassifier`, which may be inside a pipeline, a search or a frozen estimator.
 
     Parameters
     ----------
     estimator : fitted estimator
-        A `SmoothedClassifier`; a `Pipeline` that ends in one; `GridSearchCV` and its kin, which stand for their
-        ``best_estimator_``; a `FrozenEstimator`.
+        A `SmoothedClassifier`; a `Pipeline` that ends in one; `GridSearchCV` and other searches, of which the
+        ``best_estimator_`` is used; a `FrozenEstimator`.
     X : array-like
         Inputs of `estimator`.
     y : array-like, default=None

@@ -21,9 +21,9 @@ _NORMAL_IQR = 1.3489795003921634
 
 
 class ColumnSigma(BaseEstimator):
-    """Noise in proportion to a unit of each column, such as its spread in the training data.
+    """Noise of each column in proportion to a unit, such as the spread of the column in the training data.
 
-    Give it to `SmoothedClassifier` as `sigma`. Radii are then in these units, whatever the factor, so that candidates
+    Pass it to `SmoothedClassifier` as `sigma`. Radii are then in these units for every factor, so that the candidates
     of a search over `sigma__factor` can be compared.
 
     Parameters

@@ -12,8 +12,8 @@ _PACKAGE = str(Path(__file__).parent)
 class LongRunWarning(UserWarning):
     """A call is expected to take more than a minute.
 
-    The message has the estimate and says how to shorten the run. It comes once in a call of `certify` or `predict`, in
-    the main process only, and not with ``verbose=1``, where the progress bar shows the time left.
+    The message contains the expected time and ways to reduce it. It is issued once in a call of `certify` or `predict`,
+    in the main process only, and not with ``verbose=1``, where the progress bar shows the remaining time.
 
     Examples
     --------
@@ -24,18 +24,18 @@ class LongRunWarning(UserWarning):
 
 
 class UnaskedRadiusWarning(UserWarning):
-    """Certificates are used at radii that they were not asked about.
+    """Certificates are used at radii that were not asked for.
 
-    After ``certify(X, radius=0.5)`` sampling ended as soon as it was decided whether an input is certified at 0.5. What
-    is certified at other radii is valid, but less than there would have been with all samples.
+    ``certify(X, radius=0.5)`` stops sampling as soon as it is decided whether an input is certified at 0.5. Results at
+    other radii are valid, but all samples would have certified more inputs there.
     """
 
 
 class UnreachableRadiusWarning(UserWarning):
     """No input can be certified at a radius that was asked for: it is too large for `sigma` and `n_samples`.
 
-    Even if all votes for an input agree, the share of its class is only known to be close to one, and that proves a
-    few times `sigma`.
+    Even if all votes for an input agree, the probability of its class is only known to be close to one, which proves a
+    radius of a few times `sigma`.
     """
 
 

@@ -1,8 +1,8 @@
-"""The classifiers against which each certificate is exact.
+"""Classifiers for which each certificate is exact.
 
 A certificate is tight when some classifier with the known statistics changes its vote exactly at the certified
-radius. These are those classifiers: the class occupies a few intervals along the line of attack and everything across
-it.
+radius. This module has these classifiers. Their class is a union of a few intervals of one coordinate, the one along
+the attack.
 """
 
 from __future__ import annotations

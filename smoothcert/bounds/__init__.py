@@ -1,4 +1,4 @@
-"""Population certificates: what is certain about a smoothed classifier when its statistics are known exactly.
+"""Bounds and certified radii of a smoothed classifier when its statistics are known exactly.
 
 Everything is in units of sigma: the noise is standard normal, a radius ``r`` means ``r * sigma`` in the input space,
 and a gradient norm is sigma times the norm of the gradient of the smoothed probability. Arguments broadcast, results

@@ -28,7 +28,7 @@ AGAINST = ("rivals", "half")
 
 @dataclass(frozen=True)
 class Inference:
-    """What the evidence proves.
+    """Radii, and the confidence limits they follow from.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Inference:
 
 @dataclass(frozen=True)
 class Pilot:
-    """A look ahead on noise of its own, from which a plan is made before the estimation.
+    """Samples with separate noise, from which a plan is made before the estimation.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Pilot:
 
 @dataclass(frozen=True)
 class Screen:
-    """A cheaper certificate that is tried first where radii are asked for, on noise of its own.
+    """A cheaper certifier that is tried first if radii are asked for, with separate noise.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class BaseCertifier(BaseEstimator, ABC):
         """Return the radius in units of sigma that the limits prove."""
 
     def certify_tally(self, tally: Tally) -> Inference:
-        """Certify from evidence alone, wherever it was counted.
+        """Return radii and confidence limits for a tally, wherever it was counted.
 
         Parameters
         ----------

@@ -13,12 +13,12 @@ from ._base import AGAINST, BaseCertifier
 
 
 class FirstOrderCertifier(BaseCertifier):
-    """Certificate from the share of votes for the class, against its strongest rival (Cohen et al. 2019).
+    """Certificate from the number of votes for the class and for its strongest rival (Cohen et al. 2019).
 
-    All of `alpha` goes to one joint limit for the shares of the class and of the rival with the most votes. That needs
-    no factor for the number of classes: the true runner-up is one fixed class, and its own limit is at least the one
-    from the largest rival count. With ``against="half"``, or if there are only two classes, all of `alpha` goes to the
-    lower limit of the share of the class.
+    All of `alpha` is used for one joint limit of the probabilities of the class and of the rival with the most votes.
+    No correction for the number of classes is needed: the true runner-up is one fixed class, and the limit from its own
+    count is at least the one from the largest rival count. With ``against="half"``, or if there are only two classes,
+    all of `alpha` is used for the lower limit of the probability of the class.
 
     Parameters
     ----------

@@ -32,13 +32,14 @@ They only end the arc of pairs that the joint limit leaves, along which the radi
 
 
 class SecondOrderCertifier(BaseCertifier):
-    """Certificate from the share of votes and the gradient norm (Levine et al. 2021, Theorem 1).
+    """Certificate from the number of votes and the gradient norm (Levine et al. 2021, Theorem 1).
 
-    A fifth of `alpha` goes to the upper limit of the gradient norm, the rest to the lower limit of the share of
-    votes. Against rivals the latter is a joint limit for the shares of class and rival, beside two wide ones, and the
-    fifth is divided equally among three gradients: of the class, of the rival and of the lead, their difference. All
-    rivals are tested at that level without a factor for their number, because the one that overtakes first is one fixed
-    class. With ``gradient_bound="paper"`` probability and gradient get equal parts, as published.
+    A fifth of `alpha` is used for the upper limit of the gradient norm, the rest for the lower limit of the probability
+    of the class. Against rivals, the rest is used for a joint limit of the probabilities of class and rival and for two
+    wide separate limits, and the fifth is divided equally among three gradients: those of the class, of the rival and
+    of the lead, which is their difference. All rivals are tested at this level without a correction for their number,
+    because the rival that overtakes first is one fixed class. With ``gradient_bound="paper"`` probability and gradient
+    get equal parts, as published.
 
     Parameters
     ----------

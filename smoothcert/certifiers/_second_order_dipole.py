@@ -24,8 +24,9 @@ class SecondOrderDipoleCertifier(BaseCertifier):
     """Certificate from the votes of antithetic pairs and the gradient norm; it contains the second-order and the
     dipole certificates.
 
-    A fifth of `alpha` goes to the upper limit of the gradient norm, the rest to the joint limits of the pair
-    probabilities (see `smoothcert.confidence.joint_pair_limits`), of which 2% to an interval for the pairs without hit.
+    A fifth of `alpha` is used for the upper limit of the gradient norm, the rest for joint limits of the pair
+    probabilities (see `smoothcert.confidence.joint_pair_limits`). Of this rest, 2% is used for an interval of the
+    probability of pairs without a hit.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Confidence limits: from counts and sums to what they prove about the probabilities behind them.
+"""Confidence limits of probabilities and gradients, computed from counts and sums.
 
 Pure functions, vectorised over rows, in units of sigma. Lower limits are rounded down, upper limits up.
 """

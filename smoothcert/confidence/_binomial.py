@@ -19,7 +19,7 @@ _STEP_MARGIN = 0.1
 
 
 def binomial_lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
-    """Return the lower confidence limit of a probability: it is below the truth except with probability `alpha`.
+    """Return a lower confidence limit of a probability, which is above the truth with probability at most `alpha`.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def binomial_lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
 
 
 def binomial_upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatArray:
-    """Return the upper confidence limit of a probability: it is above the truth except with probability `alpha`.
+    """Return an upper confidence limit of a probability, which is below the truth with probability at most `alpha`.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ def joint_pair_limits(
     plane: PairPlane | None = None,
     weight: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return pair probabilities at which the certificate is no larger than at any that the counts do not refute.
+    """Return the least favourable pair probabilities that the counts do not refute.
 
     Parameters
     ----------

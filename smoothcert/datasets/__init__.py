@@ -1,4 +1,4 @@
-"""The data of the examples: a swiss roll made on the spot, MNIST and CIFAR-10 from a folder or from OpenML.
+"""The data sets of the examples: a generated swiss roll, and MNIST and CIFAR-10 from a folder or from OpenML.
 
 A folder is given as `data_home` or by the environment variable ``SMOOTHCERT_DATA``. Files may lie in it directly or in
 a subfolder named after the data set.

@@ -14,8 +14,8 @@ from ._scores import _certified_right, _checked
 def class_probability(y_true: ArrayLike, certificates: Certificates) -> FloatArray:
     """Estimate the probability of each input's class under noise.
 
-    An average radius can be raised by inputs that were easy before while others are given up. The distribution of this
-    probability over the inputs shows that: it is all that a first-order certificate depends on.
+    An average radius can increase because easy inputs gain while other inputs are lost. The distribution of this
+    probability over the inputs shows this, because a first-order certificate depends on it alone.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ def class_probability(y_true: ArrayLike, certificates: Certificates) -> FloatArr
     Returns
     -------
     ndarray of shape (n,)
-        Share of the votes for the class where it is the predicted one, 0 where another class is predicted. An estimate
-        without confidence level.
+        Fraction of the votes for the true class if it is the predicted one, and 0 otherwise. This is an estimate, not a
+        confidence bound.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def class_probability(y_true: ArrayLike, certificates: Certificates) -> FloatArr
 def class_probability_curve(
     y_true: ArrayLike, certificates: Certificates, probabilities: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute the share of inputs whose class has at least a given probability under noise.
+    """Return the fraction of inputs whose class has at least a given probability under noise.
 
     Parameters
     ----------

@@ -13,9 +13,9 @@ from ._asked import warn_if_not_asked
 
 
 def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radius: float = 0.0) -> float:
-    """Return the share of inputs whose class is right and certified up to `radius`.
+    """Return the fraction of inputs that are right and certified at `radius`.
 
-    That many predictions stay right under every perturbation shorter than `radius`.
+    At least this fraction of the predictions stays right under every perturbation shorter than `radius`.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def certified_accuracy_score(y_true: ArrayLike, certificates: Certificates, radi
         True labels.
     certificates : Certificates
     radius : float, default=0.0
-        In the units of the certificates. At 0 it is the share of inputs that are right and not abstained from. If
+        In the units of the certificates. At 0 it is the fraction of inputs that are right and certified at all. If
         certificates were made by ``certify(X, radius=...)``, give one of those radii.
 
     Returns
@@ -83,7 +83,7 @@ def accuracy_curve(
 
 
 def average_certified_radius(y_true: ArrayLike, certificates: Certificates) -> float:
-    """Return the mean certified radius, counted as 0 where the prediction is wrong or abstained from.
+    """Return the mean certified radius, counted as 0 where the prediction is wrong or nothing is certified.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def average_certified_radius(y_true: ArrayLike, certificates: Certificates) -> f
 
 
 def abstention_rate(certificates: Certificates) -> float:
-    """Return the share of inputs about which nothing was proved.
+    """Return the fraction of inputs for which nothing is certified.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from ._common import Display, certifier_name, certify_with, named
 
 
 class CertifiedAccuracyDisplay(Display):
-    """Share of inputs that are right and certified up to each radius, one curve or several.
+    """Certified accuracy against the radius, as one or several curves.
 
     Made by `from_estimator` or `from_certificates`.
 
@@ -91,7 +91,7 @@ class CertifiedAccuracyDisplay(Display):
         Parameters
         ----------
         estimator : fitted estimator, or mapping of str to fitted estimators
-            Whatever `smoothcert.certify` takes. Several, trained with different `sigma` say, give a curve each.
+            Whatever `smoothcert.certify` takes. Several, for example with different `sigma`, give one curve each.
         X, y : array-like
             Inputs and true labels.
         certifiers : mapping of str to certifiers, optional

@@ -16,10 +16,10 @@ from ._common import Display, certifier_name, named
 
 
 class ClassProbabilityDisplay(Display):
-    """Distribution of the probability of the class under noise, one model or several.
+    """Distribution of the class probability under noise, for one or several models.
 
-    To be looked at beside certified accuracy: a model may have a larger average radius because it is surer of easy
-    inputs, while it gives up others. Made by `from_estimator` or `from_certificates`.
+    Use it together with certified accuracy: the average radius of a model may be larger because it is more confident on
+    easy inputs, while it fails on others. Made by `from_estimator` or `from_certificates`.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Evidence that adds: the counts and sums a certifier keeps of its samples.
 
-A tally has one entry for each input, along its leading axis. It can be built from plain numbers, from a published log
-say, or filled by ``update(noise, votes)``. ``merge`` adds the evidence of two tallies of the same inputs in any
-order; ``concatenate`` puts different inputs side by side.
+A tally has one entry for each input, along its leading axis. It can be built from plain numbers, for example from a
+published log, or filled by ``update(noise, votes)``. ``merge`` adds the evidence of two tallies of the same inputs in
+any order; ``concatenate`` puts different inputs side by side.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _check_declared(kind: type[RowArrays]) -> None:
 
 @dataclass(eq=False)
 class Tally(RowArrays):
-    """What all tallies share: merging, field by field."""
+    """Base class of all tallies, which merges them field by field."""
 
     additive: ClassVar[tuple[str, ...]] = ()
     """Fields that add when two tallies of the same inputs are merged."""

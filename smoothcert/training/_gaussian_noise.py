@@ -11,7 +11,7 @@ from ._step import TrainingStep
 class GaussianNoise(BaseRecipe):
     """Train on noisy copies of the inputs (Cohen et al. 2019).
 
-    With one copy it is what ``training=None`` does, bit for bit; the history says more.
+    With one copy it does the same as ``training=None``, bit for bit, and writes more columns into the history.
 
     Parameters
     ----------

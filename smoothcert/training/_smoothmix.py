@@ -15,11 +15,12 @@ from ._step import TrainingStep
 
 
 class SmoothMix(BaseRecipe):
-    """Mix inputs with adversarial examples, and their predictions with ignorance (Jeong et al. 2021).
+    """Train for less confidence on the line to an adversarial example (Jeong et al. 2021).
 
-    An adversarial example of the smoothed classifier is found without limit to its distance. At a random point on the
-    first half of the way there, the net is to predict the same mixture of what it says about the input and of equal
-    probabilities. That term counts where the input is classified correctly.
+    An adversarial example of the smoothed classifier is searched for at any distance. At a random point on the first
+    half of the line to it, the net is trained to predict a mixture of its prediction for the input and of equal
+    probabilities for all classes, in the proportion of the point on the line. This term is used where the input is
+    classified correctly.
 
     Parameters
     ----------
