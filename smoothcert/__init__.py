@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import bounds, confidence, datasets, metrics, plotting, tallies, testing, training, worst_case
-from ._certificates import Certificates
+from ._certificates import Certificates, Verification
 from ._journal import read_journal
 from ._pipelines import certify
 from ._sigma import ColumnSigma
@@ -31,6 +31,7 @@ for _public in (
     SmoothedClassifier,
     UnaskedRadiusWarning,
     UnreachableRadiusWarning,
+    Verification,
 ):
     _public.__module__ = __name__
 del _public
@@ -47,6 +48,7 @@ __all__ = [
     "SmoothedClassifier",
     "UnaskedRadiusWarning",
     "UnreachableRadiusWarning",
+    "Verification",
     "__version__",
     "bounds",
     "certify",

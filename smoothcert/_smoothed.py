@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ._asked import as_class_indices, check_asked_radii, check_max_samples
-from ._certificates import Certificates, build_certificates, effective_sigma, issue_radius
+from ._certificates import Certificates, build_certificates, effective_sigma, issue_radius, with_rows_of
 from ._engine import (
     EvidenceStore,
     Progress,
@@ -363,7 +363,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         Certificates
         """
-        return self._certify(X, y, radius=radius, journal=journal, max_samples=max_samples)
+        certificates = self._certify(X, y, radius=radius, journal=journal, max_samples=max_samples)
+        return with_rows_of(certificates, X, y)
 
     def _certify(
         self,
@@ -455,7 +456,13 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         provenance |= {**question.provenance, "seed": store.seed, "seconds": store.seconds + spent}
         scale = inputs.feature_scale
         return build_certificates(
-            evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost, feature_scale=scale
+            evidence,
+            self.classes_,
+            sigma=unit,
+            provenance=provenance,
+            lost=lost,
+            feature_scale=scale,
+            n_features=inputs.n_noisy,
         )
 
     @property
@@ -489,6 +496,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             abstained=radius == 0.0,
             provenance={"sigma": inputs.plain_sigma, "alpha": 0.0, "certifier": "exact", "version": __version__},
             feature_scale=inputs.feature_scale,
+            n_features=inputs.n_noisy,
+            classes=self.classes_,
         )
 
     def _votes(self, X: Any) -> IntArray:

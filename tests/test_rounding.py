@@ -17,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 from smoothcert import Certificates, FirstOrderCertifier, SecondOrderCertifier, SmoothedClassifier, certify
 from smoothcert._certificates import build_certificates, effective_sigma, round_digits
 from smoothcert._engine import Evidence, Part
+from smoothcert._engine._stages import Selected
 from smoothcert._lipschitz import lipschitz_bound
 from smoothcert.tallies import VoteTally
 
@@ -25,7 +26,7 @@ positive = st.floats(min_value=0.0, allow_infinity=False, allow_nan=False)
 
 
 def certificates_of(certifier, tally, sigma):
-    evidence = Evidence.collect({0: 0}, {0: 0}, {0: "complete"}, [Part([0], certifier, tally)])
+    evidence = Evidence.collect(Selected({0: 0}, None, {}), {0: 0}, {0: "complete"}, [Part([0], certifier, tally)])
     return build_certificates(evidence, np.array([0, 1]), sigma=sigma, provenance={})
 
 
