@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from .._certificates import Certificates, round_digits
 from .._validation import BoolArray, FloatArray, check_interval
 from ._asked import warn_if_not_asked
-from ._scores import _certified_right
+from ._scores import _certified_right, _checked
 
 _MOST_STEPS = 4
 """Radii above 0 in a report, at most, where none are given."""
@@ -29,8 +29,8 @@ class ReportRow:
         Label of the class, or ``"overall"``.
     support : int
         Number of inputs.
-    right : int
-        Inputs whose predicted class is the true one, certified or not.
+    right : int or None
+        Inputs whose predicted class is the true one, certified or not; None if true labels are not known.
     certified : tuple of int
         Inputs that are right and certified, for each radius.
     median_radius : float or None
@@ -42,7 +42,7 @@ class ReportRow:
 
     name: str
     support: int
-    right: int
+    right: int | None
     certified: tuple[int, ...]
     median_radius: float | None
     abstained: int
@@ -50,9 +50,10 @@ class ReportRow:
     def to_dict(self, radii: Sequence[float]) -> dict[str, Any]:
         """Return the numbers as shares."""
         shares = [count / self.support for count in self.certified]
+        accuracy = {} if self.right is None else {"accuracy": self.right / self.support}
         numbers = {
             "support": self.support,
-            "accuracy": self.right / self.support,
+            **accuracy,
             "certified_accuracy": dict(zip(radii, shares, strict=True)),
             "abstained": self.abstained / self.support,
         }
@@ -60,7 +61,8 @@ class ReportRow:
 
     def cells(self) -> list[str]:
         """Return the numbers as text that promises no more than they do."""
-        shares = [_share(count, self.support) for count in (self.right, *self.certified)]
+        counts = self.certified if self.right is None else (self.right, *self.certified)
+        shares = [_share(count, self.support) for count in counts]
         median = [] if self.median_radius is None else [round_digits(self.median_radius, 3)]
         return [self.name, str(self.support), *shares, *median, _share(self.abstained, self.support, up=True)]
 
@@ -97,7 +99,8 @@ class CertifiedReport:
         """Return the names of the columns."""
         radii = ["certified" if radius == 0.0 else f"at {radius:g}" for radius in self.radii]
         median = [] if self.overall.median_radius is None else ["median radius"]
-        return ["", "support", "accuracy", *radii, *median, "abstained"]
+        accuracy = [] if self.overall.right is None else ["accuracy"]
+        return ["", "support", *accuracy, *radii, *median, "abstained"]
 
     def __str__(self) -> str:
         table = [self.header(), *(row.cells() for row in self.classes), self.overall.cells()]
@@ -127,25 +130,30 @@ class CertifiedReport:
 
 @overload
 def certified_report(
-    y_true: ArrayLike, certificates: Certificates, *, radii: ArrayLike | None = ..., output_dict: Literal[False] = ...
+    y_true: ArrayLike | None,
+    certificates: Certificates,
+    *,
+    radii: ArrayLike | None = ...,
+    output_dict: Literal[False] = ...,
 ) -> CertifiedReport: ...
 
 
 @overload
 def certified_report(
-    y_true: ArrayLike, certificates: Certificates, *, radii: ArrayLike | None = ..., output_dict: Literal[True]
+    y_true: ArrayLike | None, certificates: Certificates, *, radii: ArrayLike | None = ..., output_dict: Literal[True]
 ) -> dict[str, Any]: ...
 
 
 def certified_report(
-    y_true: ArrayLike, certificates: Certificates, *, radii: ArrayLike | None = None, output_dict: bool = False
+    y_true: ArrayLike | None, certificates: Certificates, *, radii: ArrayLike | None = None, output_dict: bool = False
 ) -> CertifiedReport | dict[str, Any]:
     """Report accuracy and certified accuracy by class, like scikit-learn's `classification_report`.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels, of any kind.
+    y_true : array-like of shape (n,) or None
+        True labels, of any kind. None takes those that the certificates have. If they have none, inputs are grouped by
+        their predicted class, accuracy is left out, and certified is what is certified, right or not.
     certificates : Certificates
     radii : array-like, optional
         Radii at which certified accuracy is reported, in the units of the certificates. By default those that were
@@ -176,8 +184,9 @@ def certified_report(
     <BLANKLINE>
     overall        4     0.750      0.500    0.500          0.125      0.250
     """
-    certified = _certified_right(y_true, certificates)
-    labels = np.asarray(y_true)
+    truth = _checked(certificates).label if y_true is None else y_true
+    labels = certificates.prediction if truth is None else np.asarray(truth)
+    certified = _certified_right(labels, certificates)
     points = _default_radii(certificates, certified) if radii is None else _checked_radii(radii)
     asked = certificates.asked_radii
     warn_if_not_asked("Certified accuracy in a report", [certificates], points.tolist())
@@ -189,7 +198,7 @@ def certified_report(
         return ReportRow(
             name=name,
             support=int(which.sum()),
-            right=int(right[which].sum()),
+            right=None if truth is None else int(right[which].sum()),
             certified=tuple(int(np.sum(certified[which] & (counted >= radius))) for radius in points),
             median_radius=None if asked is not None else float(np.median(counted)),
             abstained=int(certificates.abstained[which].sum()),
