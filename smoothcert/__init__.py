@@ -9,7 +9,7 @@ from ._pipelines import certify
 from ._sigma import ColumnSigma
 from ._smoothed import SmoothedClassifier
 from ._version import __version__
-from ._warnings import LongRunWarning, UnaskedRadiusWarning, UnreachableRadiusWarning
+from ._warnings import LongRunWarning, RadiusSpaceWarning, UnaskedRadiusWarning, UnreachableRadiusWarning
 from .certifiers import (
     DipoleCertifier,
     DirectionalCertifier,
@@ -25,6 +25,7 @@ for _public in (
     DirectionalCertifier,
     FirstOrderCertifier,
     LongRunWarning,
+    RadiusSpaceWarning,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
     ColumnSigma,
@@ -43,6 +44,7 @@ __all__ = [
     "DirectionalCertifier",
     "FirstOrderCertifier",
     "LongRunWarning",
+    "RadiusSpaceWarning",
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
     "SmoothedClassifier",

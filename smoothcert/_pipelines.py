@@ -27,6 +27,7 @@ from ._sklearn_compat import BaseSearchCV
 from ._smoothed import SmoothedClassifier
 from ._transform_rounding import expansion_of
 from ._validation import FloatArray, check_choice
+from ._warnings import RadiusSpaceWarning, warn_user
 
 
 def certify(
@@ -94,6 +95,13 @@ def certify(
         return smoothed._certify(X, y, radius=radius, journal=journal, max_samples=max_samples, **place)
 
     certificates = _certify(estimator, X, "input", certify_smoothed, () if space == "input" else None)
+    if space == "input" and certificates.space != "input":
+        warn_user(
+            f"Radii are about {certificates.space}, not about X: it is not known by how much the steps before the "
+            'smoothed classifier stretch distances. Ask for these units, certify(..., space="smoothed"), or put the '
+            "steps into the base, SmoothedClassifier(make_pipeline(...)), so that noise is added to X.",
+            RadiusSpaceWarning,
+        )
     return with_rows_of(certificates, X, y)
 
 

@@ -30,6 +30,9 @@ from smoothcert._lipschitz import lipschitz_bound
 from smoothcert._transform_rounding import expansion_of
 from smoothcert.metrics import make_certified_scorer
 
+# Steps that are not known are tested here on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore::smoothcert.RadiusSpaceWarning")
+
 X, Y = load_wine(return_X_y=True)
 N_FEATURES = X.shape[1]
 

@@ -67,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_verb(verbs: Any, name: str, **words: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(
         name, formatter_class=argparse.RawDescriptionHelpFormatter, **words
-    )  # type: ignore[arg-type]
+    )
     parser.add_argument("--traceback", action="store_true", help="show where in the program an error came from")
     return parser
 
