@@ -72,8 +72,11 @@ def _is_label(value: Any) -> bool:
 
 
 def _are_labels(value: Any) -> bool:
-    labels = np.asarray(value)
-    return labels.ndim == 1 and len(np.unique(labels)) == len(labels) >= 2
+    try:
+        labels = np.asarray(value)
+        return labels.ndim == 1 and len(np.unique(labels)) == len(labels) >= 2
+    except (TypeError, ValueError):  # lists of different lengths, or what cannot be compared
+        return False
 
 
 class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):

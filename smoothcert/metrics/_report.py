@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from .._certificates import Certificates, round_digits
 from .._validation import BoolArray, FloatArray, check_interval
 from ._asked import warn_if_not_asked
-from ._scores import _certified_right, _checked
+from ._scores import _certified_right, _checked, as_labels
 
 _MOST_STEPS = 4
 """Radii above 0 in a report, at most, where none are given."""
@@ -185,7 +185,7 @@ def certified_report(
     overall        4     0.750      0.500    0.500          0.125      0.250
     """
     truth = _checked(certificates).label if y_true is None else y_true
-    labels = certificates.prediction if truth is None else np.asarray(truth)
+    labels = certificates.prediction if truth is None else as_labels(truth)
     certified = _certified_right(labels, certificates)
     points = _default_radii(certificates, certified) if radii is None else _checked_radii(radii)
     asked = certificates.asked_radii

@@ -49,8 +49,8 @@ class TrainingNoise(Callback):
         value = float(torch.as_tensor(loss).detach().sum())
         if not np.isfinite(value):
             raise FloatingPointError(
-                f"The loss must be finite, got {value:g} in epoch {len(net.history)}. Lower the learning rate or sigma, "
-                "clip gradients, or check X for large values."
+                f"The loss must be finite, got {value:g} in epoch {len(net.history)}. Lower the learning rate or "
+                "sigma, clip gradients, or check X for large values."
             )
 
     def detach(self) -> None:
