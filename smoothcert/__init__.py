@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from . import bounds, confidence, datasets, metrics, plotting, tallies, testing, training, worst_case
-from ._certificates import Certificates
+from ._certificates import Certificates, Verification
 from ._journal import read_journal
 from ._pipelines import certify
 from ._sigma import ColumnSigma
 from ._smoothed import SmoothedClassifier
 from ._version import __version__
-from ._warnings import LongRunWarning, UnaskedRadiusWarning, UnreachableRadiusWarning
+from ._warnings import LongRunWarning, RadiusSpaceWarning, UnaskedRadiusWarning, UnreachableRadiusWarning
 from .certifiers import (
     DipoleCertifier,
     DirectionalCertifier,
@@ -25,12 +25,14 @@ for _public in (
     DirectionalCertifier,
     FirstOrderCertifier,
     LongRunWarning,
+    RadiusSpaceWarning,
     SecondOrderCertifier,
     SecondOrderDipoleCertifier,
     ColumnSigma,
     SmoothedClassifier,
     UnaskedRadiusWarning,
     UnreachableRadiusWarning,
+    Verification,
 ):
     _public.__module__ = __name__
 del _public
@@ -42,11 +44,13 @@ __all__ = [
     "DirectionalCertifier",
     "FirstOrderCertifier",
     "LongRunWarning",
+    "RadiusSpaceWarning",
     "SecondOrderCertifier",
     "SecondOrderDipoleCertifier",
     "SmoothedClassifier",
     "UnaskedRadiusWarning",
     "UnreachableRadiusWarning",
+    "Verification",
     "__version__",
     "bounds",
     "certify",

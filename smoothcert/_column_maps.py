@@ -63,12 +63,12 @@ class ColumnMap:
         before[np.any(self.uses[~noisy], axis=0)] = 0.0
         return before
 
-    def radius_before(self, radius: FloatArray, scale: FloatArray) -> FloatArray:
-        """Return the radius of the ellipsoid in the columns of the input, rounded down."""
+    def expansion(self, scale: FloatArray) -> tuple[FloatArray, float]:
+        """Return what an ellipsoid of inputs loses, and the factor it is divided by, on the way to the columns of the
+        input."""
         noisy = scale > 0.0
-        moved = np.linalg.norm(self.shift[:, noisy] / scale[noisy], axis=1) * (1.0 + 1e-9)
-        left = np.nextafter(radius - moved, -np.inf)
-        return np.where(left > 0.0, np.nextafter(left / (self.growth * _SLACK), 0.0), 0.0)
+        moved: FloatArray = np.linalg.norm(self.shift[:, noisy] / scale[noisy], axis=1) * (1.0 + 1e-9)
+        return moved, self.growth * _SLACK
 
 
 def column_map(steps: Sequence[Any], X: Any) -> ColumnMap | None:

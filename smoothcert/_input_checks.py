@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,8 +31,22 @@ def as_plain_array(X: Any) -> Any:
     return np.asarray(X) if hasattr(X, "__torch_function__") else X
 
 
+def refuse_datasets(X: Any) -> None:
+    """Refuse torch's ways to hold data, and say how to make an array of them."""
+    data = sys.modules.get("torch.utils.data")
+    if data is None or not isinstance(X, data.Dataset | data.DataLoader):
+        return
+    if isinstance(X, data.DataLoader):
+        cure = "X = torch.cat([batch[0] for batch in loader]).numpy(), and y in the same way from batch[1]; the loader "
+        cure += "must not shuffle"
+    else:
+        cure = "X = np.stack([np.asarray(row) for row, _ in dataset]), y = np.array([label for _, label in dataset])"
+    raise TypeError(f"X must be one array, got a {type(X).__name__}. Make one of it: {cure}.")
+
+
 def refuse_mappings(X: Any) -> None:
     """Refuse several arrays in one, and images of whole numbers."""
+    refuse_datasets(X)
     if isinstance(X, Mapping) and not issparse(X):  # one kind of sparse matrix is a mapping too
         raise TypeError(
             "X must be one array, got a mapping of several. A radius needs one space in which "
@@ -46,13 +61,29 @@ def refuse_mappings(X: Any) -> None:
         )
 
 
-def warn_of_pixels(largest: float, sigma: float) -> None:
-    """Warn of bytes: rows of whole numbers are fine, but bytes are nearly always pixels, from 0 to 255."""
-    if sigma < 2.0 and largest > 16:
-        warn_user(
-            f"X holds bytes up to {largest:g}, and sigma={sigma:g} is in the same units: so little noise is hardly "
-            "seen. Bring both to the same scale, for example X.astype('float32') / 255."
-        )
+def warn_of_pixels(X: FloatArray, of_bytes: bool, sigma: float) -> None:
+    """Warn of pixels from 0 to 255 under noise of a standard deviation below 2, which is meant for a range of 1.
+
+    Bytes are nearly always pixels. Floating point numbers are taken for pixels if they lie between 0 and 255, some
+    above 128, and either are images (three axes or more), or rows of at least 16 whole numbers.
+    """
+    if sigma >= 2.0:
+        return
+    largest = float(np.max(X))
+    what = "bytes"
+    if not of_bytes:
+        if not (128.0 < largest <= 255.0 and float(np.min(X)) >= 0.0):
+            return
+        rows = X[:1000]
+        if X.ndim == 2 and (X.shape[1] < 16 or not np.array_equal(rows, np.floor(rows))):
+            return
+        what = "numbers like those of pixels,"
+    elif largest <= 16:
+        return
+    warn_user(
+        f"X holds {what} up to {largest:g}, and sigma={sigma:g} is in the same units: so little noise is hardly "
+        "seen. Bring both to the same scale, for example X.astype('float32') / 255."
+    )
 
 
 def warn_of_few_samples(certifier: BaseCertifier) -> None:

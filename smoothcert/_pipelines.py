@@ -19,14 +19,15 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ._certificates import Certificates
+from ._certificates import Certificates, radius_before_steps, with_rows_of
 from ._column_maps import column_map
 from ._lipschitz import lipschitz_bound, single_steps
 from ._noise import seed_for_purpose
 from ._sklearn_compat import BaseSearchCV
 from ._smoothed import SmoothedClassifier
-from ._transform_rounding import divide, expansion_of
+from ._transform_rounding import expansion_of
 from ._validation import FloatArray, check_choice
+from ._warnings import RadiusSpaceWarning, warn_user
 
 
 def certify(
@@ -93,7 +94,15 @@ def certify(
     def certify_smoothed(smoothed: SmoothedClassifier, X: Any, **place: Any) -> Certificates:
         return smoothed._certify(X, y, radius=radius, journal=journal, max_samples=max_samples, **place)
 
-    return _certify(estimator, X, "input", certify_smoothed, () if space == "input" else None)
+    certificates = _certify(estimator, X, "input", certify_smoothed, () if space == "input" else None)
+    if space == "input" and certificates.space != "input":
+        warn_user(
+            f"Radii are about {certificates.space}, not about X: it is not known by how much the steps before the "
+            'smoothed classifier stretch distances. Ask for these units, certify(..., space="smoothed"), or put the '
+            "steps into the base, SmoothedClassifier(make_pipeline(...)), so that noise is added to X.",
+            RadiusSpaceWarning,
+        )
+    return with_rows_of(certificates, X, y)
 
 
 def certify_to_choose(
@@ -224,18 +233,36 @@ def _certify(
     if conversion is None:
         space = last if certificates.space == "input" else certificates.space
         return replace(certificates, space=space)
-    _warn_of_rounding(certificates.radius, conversion.lost(certificates.radius))
     radius = conversion.radius(certificates.radius)
-    return replace(certificates, radius=radius, abstained=radius == 0.0, feature_scale=conversion.scale)
+    _warn_of_rounding(certificates.radius, conversion.lost(certificates.radius))
+    evidence = certificates.evidence
+    return replace(
+        certificates,
+        radius=radius,
+        abstained=radius == 0.0,
+        feature_scale=conversion.scale,
+        n_features=int(np.prod(np.shape(given)[1:])),
+        evidence=None if evidence is None else evidence.before_steps(conversion.shift, conversion.factor),
+    )
 
 
 class _Conversion(NamedTuple):
-    """How radii behind steps become radii before them, what they lose to rounding on the way, and what one unit of them
-    is in each feature."""
+    """How radii behind steps become radii before them, and what one unit of them is in each feature.
 
-    radius: Callable[[FloatArray], FloatArray]
-    lost: Callable[[FloatArray], FloatArray]
+    Inputs a distance `d` apart are sent at most ``factor * d + shift`` apart; `of_ball` tells that of this only the
+    shift is lost to rounding.
+    """
+
+    shift: FloatArray
+    factor: float
     scale: FloatArray | None
+    of_ball: bool
+
+    def radius(self, radius: FloatArray) -> FloatArray:
+        return radius_before_steps(radius, self.shift, self.factor)
+
+    def lost(self, radius: FloatArray) -> FloatArray:
+        return self.shift if self.of_ball else radius - self.radius(radius)
 
 
 def _conversion(steps: Sequence[Any], X: Any, after: FloatArray | None) -> _Conversion | None:
@@ -256,7 +283,7 @@ def _of_ball(steps: Sequence[Any], X: Any) -> _Conversion | None:
     if columns is not None and stretch is not None and list(single_steps(steps)):
         whole = columns.scale_before(np.ones(len(columns.gain)))
         scale = None if whole is None else whole * stretch * (1.0 - 1e-9)
-    return _Conversion(lambda radius: divide(radius, expansion), lambda radius: expansion.shift, scale)
+    return _Conversion(expansion.shift, expansion.factor, scale, of_ball=True)
 
 
 def _of_ellipsoid(steps: Sequence[Any], X: Any, after: FloatArray) -> _Conversion | None:
@@ -265,11 +292,7 @@ def _of_ellipsoid(steps: Sequence[Any], X: Any, after: FloatArray) -> _Conversio
     scale = None if columns is None else columns.scale_before(after)
     if columns is None or scale is None:
         return None
-
-    def convert(radius: FloatArray) -> FloatArray:
-        return columns.radius_before(radius, after)
-
-    return _Conversion(convert, lambda radius: radius - convert(radius), scale)
+    return _Conversion(*columns.expansion(after), scale, of_ball=False)
 
 
 def _converter(outer: Sequence[_Before] | None, scale: FloatArray | None) -> Callable[[FloatArray], FloatArray]:

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ._asked import as_class_indices, check_asked_radii, check_max_samples
-from ._certificates import Certificates, build_certificates, effective_sigma, issue_radius
+from ._certificates import Certificates, build_certificates, effective_sigma, issue_radius, with_rows_of
 from ._engine import (
     EvidenceStore,
     Progress,
@@ -71,6 +71,14 @@ def _is_label(value: Any) -> bool:
     return bool(np.isscalar(value)) and value == value
 
 
+def _are_labels(value: Any) -> bool:
+    try:
+        labels = np.asarray(value)
+        return labels.ndim == 1 and len(np.unique(labels)) == len(labels) >= 2
+    except (TypeError, ValueError):  # lists of different lengths, or what cannot be compared
+        return False
+
+
 class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier that votes over Gaussian copies of its input, and proves how far its answers hold.
 
@@ -107,6 +115,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     abstain_label : label, default=None
         What `predict` answers when the two strongest classes are too close to call at the certifier's `alpha`. None
         always answers with the strongest.
+    classes : array-like of shape (n_classes,), default=None
+        Labels of the outputs of a frozen net, in the order of the outputs; only for a frozen net. None takes those the
+        net knows (``net.classes_``), or whole numbers from 0, or else the labels in `y`, sorted. They are compared with
+        what the net says about the `X` of `fit`: an order that is evidently wrong is refused.
     batch_size : int, default=None
         Noisy rows in one call of the base. Bounds memory, does not change results. None chooses by the size of a row.
     n_jobs : int, default=None
@@ -162,6 +174,9 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             "-1 uses all cores.",
         ),
         "verbose": any_integer("1 shows progress, 0 does not."),
+        "classes": optional(
+            Rule("a sequence of different labels", _are_labels, "Give one label for each output of the net.")
+        ),
         "abstain_label": optional(Rule("a single label", _is_label, "Use a number or a text.")),
     }
 
@@ -177,6 +192,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         training: BaseRecipe | None = None,
         n_votes: int = 1000,
         abstain_label: Any = None,
+        classes: Any = None,
         batch_size: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -191,6 +207,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.training = training
         self.n_votes = n_votes
         self.abstain_label = abstain_label
+        self.classes = classes
         self.batch_size = batch_size
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -241,8 +258,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         else:
             X, y = validate_data(self, as_plain_array(X), y, **_ACCEPTED)
             self._frame_columns = None
-        if bytes_given and is_single(self.sigma):
-            warn_of_pixels(float(np.max(X)), float(self.sigma))
+        if is_single(self.sigma) and not is_frame(X):
+            warn_of_pixels(X, bytes_given, float(self.sigma))
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         self._input_shape = X.shape[1:]
@@ -250,7 +267,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         inputs = self._inputs(X)
         self.sigma_ = inputs.sigma
         X = model.prepare(inputs.rows)
-        self.classes_ = model.classes(X, y)
+        self.classes_ = model.classes(X, y, self.classes)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got 1 class: {self.classes_[0]!r}. There is no vote "
@@ -357,13 +374,15 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             on with what is in the file. A file of a run without `radius` is refused then, and the other way round.
         max_samples : int, default=None
             Samples of an input at most, in place of the certifier's `n_samples`, for inputs that are not decided by
-            then; only with `radius`. They are looked at again at 2, 4, 8, ... times `n_samples`, as far as that goes.
+            then; only with `radius`. They are looked at again at 2, 4, 8, ... times `n_samples`, as far as that goes:
+            a limit between two of these acts like the smaller one, and one below twice `n_samples` adds no look.
 
         Returns
         -------
         Certificates
         """
-        return self._certify(X, y, radius=radius, journal=journal, max_samples=max_samples)
+        certificates = self._certify(X, y, radius=radius, journal=journal, max_samples=max_samples)
+        return with_rows_of(certificates, X, y)
 
     def _certify(
         self,
@@ -455,7 +474,13 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         provenance |= {**question.provenance, "seed": store.seed, "seconds": store.seconds + spent}
         scale = inputs.feature_scale
         return build_certificates(
-            evidence, self.classes_, sigma=unit, provenance=provenance, lost=lost, feature_scale=scale
+            evidence,
+            self.classes_,
+            sigma=unit,
+            provenance=provenance,
+            lost=lost,
+            feature_scale=scale,
+            n_features=inputs.n_noisy,
         )
 
     @property
@@ -489,6 +514,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             abstained=radius == 0.0,
             provenance={"sigma": inputs.plain_sigma, "alpha": 0.0, "certifier": "exact", "version": __version__},
             feature_scale=inputs.feature_scale,
+            n_features=inputs.n_noisy,
+            classes=self.classes_,
         )
 
     def _votes(self, X: Any) -> IntArray:

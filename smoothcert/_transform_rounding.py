@@ -98,14 +98,6 @@ def expansion_of(steps: Sequence[Any], X: Any) -> Expansion | None:
     return Expansion(float(np.nextafter(whole + growth, np.inf)) if growth else whole, shift)
 
 
-def divide(radius: FloatArray, expansion: Expansion) -> FloatArray:
-    """Return the radii before the steps that follow from radii after them, rounded down."""
-    if expansion.factor == 1.0 and not np.any(expansion.shift):
-        return radius
-    left = np.nextafter(radius - expansion.shift, -np.inf)
-    return np.where(left > 0.0, np.nextafter(left / expansion.factor, 0.0), 0.0)
-
-
 def _up(value: Any) -> Any:
     return value * _SLACK
 

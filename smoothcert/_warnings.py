@@ -23,6 +23,15 @@ class LongRunWarning(UserWarning):
     """
 
 
+class RadiusSpaceWarning(UserWarning):
+    """Radii are not in the units of `X`: it is not known by how much a step before the smoothed classifier stretches
+    distances.
+
+    They are about the output of that step, which ``certificates.space`` names. With ``space="smoothed"`` that is what
+    was asked for, and there is no warning.
+    """
+
+
 class UnaskedRadiusWarning(UserWarning):
     """Certificates are used at radii that were not asked for.
 

@@ -181,6 +181,11 @@ VALID = {
         "certificates": Certificates([0, 1], [0.1, 0.0], [False, True]),
         "radii": [0.0, 0.1],
     },
+    metrics.certified_report: {
+        "y_true": [0, 1],
+        "certificates": Certificates([0, 1], [0.1, 0.0], [False, True]),
+        "radii": [0.0, 0.1],
+    },
     metrics.average_certified_radius: {
         "y_true": [0, 1],
         "certificates": Certificates([0, 1], [0.1, 0.0], [False, True]),
@@ -228,6 +233,7 @@ def test_every_public_function_is_here():
     public = {getattr(room, name) for room in (bounds, confidence, metrics) for name in room.__all__}
     public |= {value for name, value in vars(worst_case).items() if inspect.isfunction(value) and name[0] != "_"}
     public = {f for f in public if getattr(f, "__module__", "").startswith("smoothcert.")} - {
+        metrics.CertifiedReport,
         metrics.CertifiedScorer,
         confidence.StratifiedLimit,
         confidence.StratifiedRivalLimit,

@@ -18,6 +18,9 @@ from smoothcert import DipoleCertifier, FirstOrderCertifier, SmoothedClassifier,
 from smoothcert._lipschitz import lipschitz_bound
 from smoothcert.metrics import make_certified_scorer
 
+# Steps that are not known are tested here on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore::smoothcert.RadiusSpaceWarning")
+
 X, Y = load_iris(return_X_y=True)
 
 

@@ -14,9 +14,17 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 
-from smoothcert import Certificates, FirstOrderCertifier, SecondOrderCertifier, SmoothedClassifier, certify
+from smoothcert import (
+    Certificates,
+    FirstOrderCertifier,
+    RadiusSpaceWarning,
+    SecondOrderCertifier,
+    SmoothedClassifier,
+    certify,
+)
 from smoothcert._certificates import build_certificates, effective_sigma, round_digits
 from smoothcert._engine import Evidence, Part
+from smoothcert._engine._stages import Selected
 from smoothcert._lipschitz import lipschitz_bound
 from smoothcert.tallies import VoteTally
 
@@ -25,7 +33,7 @@ positive = st.floats(min_value=0.0, allow_infinity=False, allow_nan=False)
 
 
 def certificates_of(certifier, tally, sigma):
-    evidence = Evidence.collect({0: 0}, {0: 0}, {0: "complete"}, [Part([0], certifier, tally)])
+    evidence = Evidence.collect(Selected({0: 0}, None, {}), {0: 0}, {0: "complete"}, [Part([0], certifier, tally)])
     return build_certificates(evidence, np.array([0, 1]), sigma=sigma, provenance={})
 
 
@@ -164,4 +172,6 @@ def test_steps_that_do_nothing_change_nothing():
     assert np.all(outer <= inner)
     np.testing.assert_allclose(outer, inner, rtol=1e-12)  # but for the rounding of the difference
     unknown = make_pipeline(FunctionTransformer(), smoothed()).fit(X, Y)
-    assert certify(unknown, X[:1]).space == "the output of functiontransformer"
+    with pytest.warns(RadiusSpaceWarning, match="Radii are about the output of functiontransformer, not about X"):
+        assert certify(unknown, X[:1]).space == "the output of functiontransformer"
+    assert certify(unknown, X[:1], space="smoothed").space == "the output of functiontransformer"

@@ -16,6 +16,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from smoothcert import FirstOrderCertifier, SmoothedClassifier, certify
 from smoothcert._transform_rounding import _rounding_of, expansion_of
 
+# Steps that are not known are tested here on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore::smoothcert.RadiusSpaceWarning")
+
 STEPS = [
     PCA(3, random_state=0),
     PCA(3, whiten=True, random_state=0),

@@ -120,7 +120,7 @@ def look_stages(
         assert part.inference is not None
         reached = np.all(part.inference.radius[:, None] >= thresholds[part.rows], axis=1)
         stopped.update((row, CERTIFIED) for row, all_of_them in zip(part.rows, reached, strict=True) if all_of_them)
-    return Evidence.collect(chosen.candidate, samples, stopped, parts)
+    return Evidence.collect(chosen, samples, stopped, parts)
 
 
 def _certify_together(parts: Sequence[Part], ranks: NDArray[np.int64]) -> list[Part]:

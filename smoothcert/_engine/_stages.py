@@ -115,6 +115,8 @@ class Evidence:
         Why the sampling of each ended; None if none could end early.
     parts : sequence of Part
         What was counted for them. Rows in no part have not been estimated.
+    selection : ndarray of int, shape (n_rows, n_classes), or None
+        The votes by which candidates were chosen.
     """
 
     rows: Sequence[int]
@@ -122,23 +124,27 @@ class Evidence:
     samples: IntArray
     stopped: NDArray[np.str_] | None
     parts: Sequence[Part]
+    selection: IntArray | None = None
 
     @classmethod
     def collect(
         cls,
-        candidate: Mapping[int, int],
+        chosen: Selected,
         samples: Mapping[int, int],
         stopped: Mapping[int, str],
         parts: Sequence[Part] = (),
     ) -> Evidence:
         """Return the evidence about all rows of which it is known why they stopped, in their order."""
         rows = sorted(stopped)
+        place = {row: i for i, row in enumerate(chosen.candidate)}
+        votes = None if chosen.votes is None else chosen.votes.counts[[place[row] for row in rows]]
         return cls(
             rows=rows,
-            candidate=np.array([candidate[row] for row in rows], dtype=np.int64),
+            candidate=np.array([chosen.candidate[row] for row in rows], dtype=np.int64),
             samples=np.array([samples[row] for row in rows], dtype=np.int64),
             stopped=np.array([stopped[row] for row in rows], dtype=np.str_),
             parts=parts,
+            selection=votes,
         )
 
 
@@ -182,7 +188,7 @@ def certifier_stages(
         if tally is not None:
             parts.append(Part(rows, certifier, tally))
             yield Decided(rows)
-    evidence = Evidence.collect(candidate, samples, stopped, parts)
+    evidence = Evidence.collect(chosen, samples, stopped, parts)
     return evidence if question.labels is not None else replace(evidence, stopped=None)
 
 

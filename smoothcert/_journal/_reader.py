@@ -27,8 +27,8 @@ from .._engine import (
 )
 from .._validation import IndexArray
 from ..certifiers import BaseCertifier
+from ..certifiers._lookup import find_certifier
 from ..tallies import IntArray, Tally
-from ._run_description import find_certifier
 from ._schema import check_path, is_new, read_about, read_labels, read_payload, read_spans, translate_sqlite_errors
 from ._serialisation import unpack, unpack_tally
 
@@ -184,6 +184,7 @@ def _view(file: sqlite3.Connection) -> JournalView:
             space=facts["space"],
             lost=None if facts["lost"] is None else np.array(facts["lost"])[list(evidence.rows)],
             feature_scale=None if facts["feature_scale"] is None else np.array(facts["feature_scale"]),
+            n_features=facts["n_features"],
         )
     each = certifier.n_selection + certifier.n_samples
     return JournalView(

@@ -14,10 +14,8 @@ from .._certificates import plain_value
 from .._engine import Question
 from .._validation import FloatArray
 from ..certifiers import BaseCertifier
+from ..certifiers._lookup import FUNCTION, certifier_name
 from ._fingerprints import fingerprint
-
-FUNCTION = "function "
-"""Marks a parameter that was a function: it is told apart by its content and cannot be called from a journal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,30 +130,6 @@ class RunDescription:
 
 def _plain_parameter(value: Any) -> Any:
     return f"{FUNCTION}{fingerprint(value)[:32]}" if callable(value) else plain_value(value)
-
-
-def certifier_name(certifier: type) -> str:
-    """Return the name by which a certifier is found again."""
-    return f"{certifier.__module__}.{certifier.__qualname__}"
-
-
-def find_certifier(name: str, params: Mapping[str, Any]) -> BaseCertifier:
-    """Return the certifier of a run, found by name among those that are loaded."""
-    kinds: list[Any] = [BaseCertifier]
-    for kind in kinds:
-        kinds.extend(kind.__subclasses__())
-        if certifier_name(kind) == name:
-            # What a function gave is stored; it is not called again.
-            known: dict[str, Any] = {k: _not_called if str(v).startswith(FUNCTION) else v for k, v in params.items()}
-            certifier: BaseCertifier = kind(**known)
-            return certifier
-    raise ValueError(
-        f"The certifier {name} of the journal must be loaded to read it, got none. Import its module first."
-    )
-
-
-def _not_called(*arguments: Any) -> Any:
-    raise RuntimeError("A function given to the certifier is not part of the journal.")
 
 
 def find_differences(stored: Mapping[str, str], current: Mapping[str, str]) -> list[str]:

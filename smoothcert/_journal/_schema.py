@@ -5,7 +5,8 @@ power; earlier commits are not overwritten before a checkpoint has made their su
 for the writer, nor the writer for them. Every commit is forced to disk (``synchronous=FULL``).
 
 Why one writer: two processes with the same journal would sample the same blocks. The second is refused. The lock is
-one of the operating system, on an empty file beside the journal, so it goes with the process that held it.
+one of the operating system, on an empty file beside the journal, so it goes with the process that held it. The file is
+removed when a run ends; one that a killed run left means nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -94,18 +95,46 @@ def read_labels(file: sqlite3.Connection) -> bytes:
 
 
 def acquire_lock(path: Path) -> sqlite3.Connection:
-    lock = sqlite3.connect(f"{path}-lock", timeout=0.0, isolation_level=None)
-    try:
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
+    while True:
+        before = _identity(path, create=True)
+        lock = sqlite3.connect(f"{path}-lock", timeout=0.0, isolation_level=None)
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            lock.close()
+            if before != _identity(path):
+                continue
+            if "locked" not in str(error):
+                raise
+            raise RuntimeError(
+                f"journal {str(path)!r} is in use by another run. Wait for it or stop it; smoothcert.read_journal "
+                "shows how far it is. A second run on the same file would only repeat its work."
+            ) from None
+        # A run that ended in between has removed the file, and this lock is on what is nowhere any more.
+        if before == _identity(path):
+            return lock
         lock.close()
-        if "locked" not in str(error):
-            raise
-        raise RuntimeError(
-            f"journal {str(path)!r} is in use by another run. Wait for it or stop it; smoothcert.read_journal shows "
-            "how far it is. A second run on the same file would only repeat its work."
-        ) from None
-    return lock
+
+
+def release_lock(lock: sqlite3.Connection, path: Path) -> None:
+    """Give a lock back, and remove its file while it is still held: nobody else can hold a lock on it then."""
+    if os.name == "posix":  # elsewhere an open file cannot be removed, and stays
+        for name in (f"{path}-lock", f"{path}-lock-journal"):
+            with suppress(OSError):
+                os.unlink(name)
+    lock.close()
+
+
+def _identity(path: Path, create: bool = False) -> tuple[int, int] | None:
+    """Return what tells the file of a lock from another one of the same name; None if it cannot be told."""
+    try:
+        if create:
+            with open(f"{path}-lock", "ab"):
+                pass
+        status = os.stat(f"{path}-lock")
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 _CURE = "Check that the disk has room and that the file and its directory can be written, then call certify again."

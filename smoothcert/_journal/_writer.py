@@ -5,7 +5,8 @@ they merged to. Merging is exact, so a run continued from it ends with the same 
 either was cut into units. What is not stored is recomputed: the candidate class from the votes of the selection, plans
 from the pilot.
 
-Commits are made as rarely as keeps their cost below one percent of the time.
+Commits are made every half second to two seconds: as rarely as keeps their cost below one percent of the time, unless
+the disk is so slow that more than two seconds of work could be lost.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ._schema import (
     read_about,
     read_payload,
     read_spans,
+    release_lock,
     translate_sqlite_errors,
 )
 from ._serialisation import pack, pack_tally, unpack_tally
@@ -46,6 +48,10 @@ _LEAST_SECONDS = 0.5
 _TIMES_COST = 100.0
 """The next commit waits for this many times what the last one took, so that commits take at most one percent of the
 time."""
+
+_MOST_SECONDS = 2.0
+"""Longest time between two commits while there is something to commit, however slow they are: a kill costs no more, and
+whoever watches sees progress."""
 
 
 class Journal(EvidenceStore):
@@ -190,7 +196,7 @@ class Journal(EvidenceStore):
             self._file.execute("COMMIT")
         self._touched.clear()
         self._flushed = time.perf_counter()
-        self._wait = max(_LEAST_SECONDS, _TIMES_COST * (self._flushed - begin))
+        self._wait = min(max(_LEAST_SECONDS, _TIMES_COST * (self._flushed - begin)), _MOST_SECONDS)
 
     def _close(self) -> None:
         file, lock = getattr(self, "_file", None), getattr(self, "_lock", None)
@@ -204,4 +210,4 @@ class Journal(EvidenceStore):
             with suppress(sqlite3.Error):
                 file.close()
         if lock is not None:
-            lock.close()
+            release_lock(lock, self.path)

@@ -92,8 +92,8 @@ class BaseModel(ABC):
         return X
 
     @abstractmethod
-    def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the labels it votes for, sorted or in the order of its outputs."""
+    def classes(self, X: FloatArray, y: NDArray[Any], given: Any = None) -> NDArray[Any]:
+        """Return the labels it votes for, sorted or in the order of its outputs, which the user may have given."""
 
     @abstractmethod
     def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
@@ -102,3 +102,12 @@ class BaseModel(ABC):
     @abstractmethod
     def voter(self, classes: NDArray[Any]) -> Voter:
         """Return what casts the votes of the estimator, which must be fitted."""
+
+
+def refuse_order(given: Any) -> None:
+    """Refuse labels in the order of outputs for a base that knows its labels itself."""
+    if given is not None:
+        raise ValueError(
+            f"classes must be None unless estimator is a frozen skorch net, got {given!r}. Other bases know their "
+            "labels."
+        )

@@ -63,6 +63,23 @@ class LabelVoter:
         return index
 
 
+class NamedColumnsVoter(LabelVoter):
+    """Votes of a model that was fitted on frames, on rows of numbers without names: they are given the names, or the
+    model would warn at every call."""
+
+    def vote(self, rows: FloatArray) -> IndexArray:
+        names = self.estimator.feature_names_in_
+        return super().vote(_named(rows, names) if rows.ndim == 2 and rows.shape[1] == len(names) else rows)
+
+
+def _named(rows: FloatArray, names: Any) -> Any:
+    try:
+        import pandas
+    except ImportError:  # it was fitted on a frame of another library
+        return rows
+    return pandas.DataFrame(rows, columns=names)
+
+
 class FrameVoter(LabelVoter):
     """Votes of a model that is given frames, on rows of numbers.
 

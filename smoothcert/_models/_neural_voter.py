@@ -14,6 +14,7 @@ from skorch import NeuralNetBinaryClassifier
 from .._evaluation_mode import evaluation_mode, leave_training
 from .._noise._torch import TorchArrays
 from .._validation import FloatArray, IndexArray
+from ..training._outputs import main_output
 
 _SOFTNESS = 0.5
 """Margins are divided by this before the sigmoid whose gradients are averaged: soft enough that many samples
@@ -121,6 +122,4 @@ class NeuralVoter:
 
     def output(self, rows: torch.Tensor) -> torch.Tensor:
         """Return what the net says about rows. To be called within ``evaluation_mode()``."""
-        given = self.net.infer(rows)
-        output: torch.Tensor = given[0] if isinstance(given, tuple) else given
-        return output
+        return main_output(self.net.infer(rows))

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._validation import FloatArray
 from ..training._augmentation import fit_in_passes, fit_on_replicas
-from ._base import BaseModel, TrainingSettings
-from ._label_voter import LabelVoter
+from ._base import BaseModel, TrainingSettings, refuse_order
+from ._label_voter import LabelVoter, NamedColumnsVoter
 from ._nets import cast_for_nets, find_nets, unfrozen
 
 
@@ -22,7 +22,8 @@ class SklearnModel(BaseModel):
     def takes_frames(self) -> bool:
         return True
 
-    def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
+    def classes(self, X: FloatArray, y: NDArray[Any], given: Any = None) -> NDArray[Any]:
+        refuse_order(given)
         return np.unique(y)
 
     def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
@@ -42,7 +43,8 @@ class FrozenSklearnModel(BaseModel):
     def prepare(self, X: FloatArray) -> FloatArray:
         return cast_for_nets(X) if find_nets(self.estimator) else X
 
-    def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
+    def classes(self, X: FloatArray, y: NDArray[Any], given: Any = None) -> NDArray[Any]:
+        refuse_order(given)
         check_is_fitted(unfrozen(self.estimator))
         labels = np.unique(y)
         known = np.asarray(getattr(self.estimator, "classes_", labels))
@@ -58,7 +60,8 @@ class FrozenSklearnModel(BaseModel):
         pass
 
     def voter(self, classes: NDArray[Any]) -> LabelVoter:
-        return LabelVoter(self.estimator, classes)
+        kind = NamedColumnsVoter if self.takes_frames else LabelVoter
+        return kind(self.estimator, classes)
 
 
 class ModelOfNets(SklearnModel):

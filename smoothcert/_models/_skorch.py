@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._validation import FloatArray
 from ..training._fit import fit_net
 from ..training._skorch import classes_of_frozen
-from ._base import BaseModel, TrainingSettings
+from ._base import BaseModel, TrainingSettings, refuse_order
 from ._nets import cast_for_nets, unfrozen
 from ._neural_voter import NeuralVoter
 
@@ -21,7 +21,8 @@ class SkorchModel(BaseModel):
     def prepare(self, X: FloatArray) -> FloatArray:
         return cast_for_nets(X)
 
-    def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
+    def classes(self, X: FloatArray, y: NDArray[Any], given: Any = None) -> NDArray[Any]:
+        refuse_order(given)
         return np.unique(y)
 
     def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
@@ -43,8 +44,8 @@ class SkorchModel(BaseModel):
 class FrozenSkorchModel(SkorchModel):
     """A net that was trained elsewhere and is used as it is."""
 
-    def classes(self, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
-        return classes_of_frozen(unfrozen(self.estimator), X, y)
+    def classes(self, X: FloatArray, y: NDArray[Any], given: Any = None) -> NDArray[Any]:
+        return classes_of_frozen(unfrozen(self.estimator), X, y, given)
 
     def train(self, estimator: Any, X: FloatArray, y: NDArray[Any], settings: TrainingSettings) -> None:
         pass

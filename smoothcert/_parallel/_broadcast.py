@@ -8,7 +8,9 @@ tasks.
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +30,32 @@ _LOCAL_PROCESSES = ("LokyBackend", "MultiprocessingBackend")
 
 _remembered: dict[str, Any] = {}
 _unpacking = Lock()
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Pickles skorch nets attribute by attribute.
+
+    A net pickles its modules by torch on its own, and that refers to their classes by name; a class in the script that
+    is running is not found by that name in a worker. Here modules are pickled like everything else, by value if need
+    be. Nets on other devices than the processor are left to skorch, which finds a device for them.
+    """
+
+    def reducer_override(self, obj: Any) -> Any:
+        skorch = sys.modules.get("skorch")
+        if skorch is not None and isinstance(obj, skorch.NeuralNet) and str(obj.device or "cpu") == "cpu":
+            return _restore, (type(obj), vars(obj))
+        return super().reducer_override(obj)
+
+
+def _restore(kind: type, attributes: dict[str, Any]) -> Any:
+    restored: Any = object.__new__(kind)
+    restored.__dict__.update(attributes)
+    return restored
+
+
+def dump(value: Any, file: Any) -> None:
+    """Write an object to a file, with the classes and functions of the running script."""
+    _Pickler(file).dump(value)
 
 
 class Broadcast:
@@ -66,7 +94,9 @@ class PickledOnce:
 
     def __init__(self, value: Any) -> None:
         self._token = uuid4().hex
-        self._content = cloudpickle.dumps(value)
+        file = io.BytesIO()
+        dump(value, file)
+        self._content = file.getvalue()
 
     def get(self) -> Any:
         with _unpacking:
@@ -99,7 +129,7 @@ def broadcast(value: Any, n_jobs: int | None) -> Iterator[Broadcast]:
     handle, path = tempfile.mkstemp(prefix="smoothcert-", suffix=".pickle")
     try:
         with os.fdopen(handle, "wb") as file:
-            cloudpickle.dump(value, file)
+            dump(value, file)
         yield Broadcast(value, path)
     finally:
         os.unlink(path)

@@ -63,8 +63,7 @@ class SecondOrderDipoleCertifier(BaseCertifier):
         return PairTally.empty(n_rows, n_features, candidate)
 
     def infer(self, tally: PairTally) -> dict[str, FloatArray]:
-        n_features = 0 if tally.grad_sum is None else tally.grad_sum.shape[1]
-        grad_norm = gradient_norm_upper(tally.norm_sq, tally.pairs, n_features, GRADIENT_SHARE * self.alpha)
+        grad_norm = gradient_norm_upper(tally.norm_sq, tally.pairs, tally.n_features, GRADIENT_SHARE * self.alpha)
         both, one_sided = joint_pair_limits(
             tally.both,
             tally.one,

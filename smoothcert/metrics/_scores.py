@@ -118,7 +118,7 @@ def abstention_rate(certificates: Certificates) -> float:
 
 def _certified_right(y_true: Any, certificates: Certificates) -> BoolArray:
     _checked(certificates)
-    labels = np.asarray(y_true)
+    labels = as_labels(y_true)
     if labels.shape != (len(certificates),):
         raise ValueError(
             f"y_true must have one label for each of the {len(certificates)} certificates, got shape {labels.shape}. "
@@ -131,6 +131,14 @@ def _certified_right(y_true: Any, certificates: Certificates) -> BoolArray:
         )
     right: BoolArray = ~certificates.abstained & (certificates.prediction == labels)
     return right
+
+
+def as_labels(y_true: Any) -> NDArray[Any]:
+    """Return labels as an array."""
+    try:
+        return np.asarray(y_true)
+    except ValueError:  # lists of different lengths
+        raise ValueError("y_true must be a sequence of labels, got sequences of different lengths in it.") from None
 
 
 def _is_text(labels: NDArray[Any]) -> bool:

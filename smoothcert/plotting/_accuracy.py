@@ -14,7 +14,7 @@ from .._validation import FloatArray
 from ..certifiers import BaseCertifier
 from ..metrics._asked import warn_if_not_asked
 from ..metrics._scores import accuracy_curve
-from ._common import Display, certifier_name, certify_with, named
+from ._common import Display, certifier_name, certify_with, describe_norm, describe_setting, named, with_setting
 
 
 class CertifiedAccuracyDisplay(Display):
@@ -34,6 +34,10 @@ class CertifiedAccuracyDisplay(Display):
         Names of the curves.
     space : str, default="input"
         Where the radii live.
+    norm : str, default="Euclidean norm"
+        How they are measured.
+    setting : str, default=""
+        What the curves have in common, shown below the axis.
 
     Attributes
     ----------
@@ -67,12 +71,16 @@ class CertifiedAccuracyDisplay(Display):
         abstention: Sequence[float],
         names: Sequence[str | None],
         space: str = "input",
+        norm: str = "Euclidean norm",
+        setting: str = "",
     ) -> None:
         self.radii = radii
         self.accuracy = accuracy
         self.abstention = abstention
         self.names = names
         self.space = space
+        self.norm = norm
+        self.setting = setting
 
     @classmethod
     def from_estimator(
@@ -164,6 +172,8 @@ class CertifiedAccuracyDisplay(Display):
             [float(np.mean(each.abstained)) for each in curves.values()],
             list(curves),
             spaces.pop(),
+            describe_norm(curves.values()),
+            describe_setting(curves.values()),
         )
         return display.plot(ax=ax, **kwargs)
 
@@ -204,10 +214,11 @@ class CertifiedAccuracyDisplay(Display):
             if abstention:
                 mark = ax.plot([0.0], [1.0 - abstained], marker=5, ms=8, c=line.get_color(), clip_on=False, zorder=3)
                 self.abstention_lines_.append(mark[0])
-        where = "" if self.space == "input" else f" (in {self.space})"
-        ax.set(xlabel=f"radius of the perturbation{where}", ylabel="right and certified", ylim=(0.0, 1.0))
+        where = self.norm if self.space == "input" else f"{self.norm}, in {self.space}"
+        label = with_setting(f"radius of the perturbation ({where})", self.setting)
+        ax.set(xlabel=label, ylabel="share of inputs, right and certified", ylim=(0.0, 1.0))
         ax.set_xlim(left=0.0)
         if any(names) or abstention:
             title = "marks on the left: not abstained" if abstention else None
-            ax.legend(loc="upper right", title=title, title_fontsize="small")
+            self._legend(title=title, title_fontsize="small", alignment="left")
         return self

@@ -243,7 +243,8 @@ class BoundDisplay(Display):
             ax.set(xlabel=r"$\sigma$ times norm of the gradient", ylabel=r"certified radius / $\sigma$")
             ax.set_xlim(left=0.0)
             ax.set_ylim(bottom=0.0)
-        ax.legend()
+        title = "dashed: from the probability alone" if self.first_order_lines_ else None
+        self._legend(ncols=min(len(self.lines_), 3), title=title, title_fontsize="small", alignment="left")
         return self
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._certificates import Certificates
@@ -21,6 +21,7 @@ class Display:
 
     ax_: Any
     figure_: Any
+    _own_axes: bool = False
 
     def _axes(self, ax: Any, title: str | None = None) -> Any:
         """Return the axes given, or new ones; they are remembered."""
@@ -28,11 +29,45 @@ class Display:
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError("Plotting needs matplotlib; install smoothcert[plot].") from error
-        self.ax_ = plt.subplots()[1] if ax is None else ax
+        self._own_axes = ax is None
+        # Room is made for labels and for legends beside the axes.
+        self.ax_ = plt.subplots(layout="constrained")[1] if ax is None else ax
         self.figure_ = self.ax_.figure
         if title is not None:
             self.ax_.set_title(title)
         return self.ax_
+
+    def _legend(self, **options: Any) -> None:
+        """Add a legend: above the axes if they are new, and else where it covers least."""
+        if self._own_axes:
+            place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.01), "borderaxespad": 0.0, "frameon": False}
+            options = {**place, **options}
+        self.ax_.legend(**{"loc": "best", **options})
+
+
+def describe_setting(several: Iterable[Certificates]) -> str:
+    """Return what certificates have in common, for a label: the noise and the error probability."""
+    known = list(several)
+    parts = []
+    for name, symbol in (("sigma", r"$\sigma$"), ("alpha", r"$\alpha$")):
+        values = {
+            each.provenance.get(name) if not isinstance(each.provenance.get(name), list) else None for each in known
+        }
+        if len(values) == 1 and (value := values.pop()):
+            parts.append(f"{symbol} = {value:g}")
+    if known and all(each.provenance.get("certifier") == "exact" for each in known):
+        parts.append("exact")
+    return ", ".join(parts)
+
+
+def with_setting(label: str, setting: str) -> str:
+    """Return a label with a second line, if there is something to say."""
+    return f"{label}\n{setting}" if setting else label
+
+
+def describe_norm(several: Iterable[Certificates]) -> str:
+    """Return the norm in which radii are measured."""
+    return "in units of each feature" if any(each.feature_scale is not None for each in several) else "Euclidean norm"
 
 
 def certify_with(estimator: Any, X: Any, certifier: BaseCertifier) -> Certificates:

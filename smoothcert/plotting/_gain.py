@@ -15,7 +15,7 @@ from .._validation import FloatArray, check_choice
 from ..certifiers import BaseCertifier
 from ..metrics import PAPER_EDGES, certificate_gain, gain_histogram
 from ..metrics._scores import _certified_right
-from ._common import Display, baseline_for, certifier_name, certify_with
+from ._common import Display, baseline_for, certifier_name, certify_with, describe_setting, with_setting
 
 LESS, SAME, MORE = "#c0392b", "#555555", "#2471a3"
 
@@ -42,6 +42,8 @@ class CertificateGainDisplay(Display):
         Limits of the bins.
     name : str or None
         What the new certificate is called.
+    setting : str, default=""
+        What both have in common, shown below the axis.
 
     Attributes
     ----------
@@ -74,12 +76,14 @@ class CertificateGainDisplay(Display):
         radius: FloatArray,
         edges: Sequence[float] = PAPER_EDGES,
         name: str | None = None,
+        setting: str = "",
     ) -> None:
         self.gain = gain
         self.baseline_radius = baseline_radius
         self.radius = radius
         self.edges = edges
         self.name = name
+        self.setting = setting
         self.counts = gain_histogram(gain, edges)
 
     @classmethod
@@ -159,7 +163,8 @@ class CertificateGainDisplay(Display):
         gain = certificate_gain(y_true, baseline, certificates)
         old, new = (np.where(_certified_right(y_true, c), c.radius, 0.0) for c in (baseline, certificates))
         name = certifier_name(certificates) if name is None else name
-        return cls(gain, old, new, edges, name).plot(ax=ax, kind=kind, **kwargs)
+        setting = describe_setting([baseline, certificates])
+        return cls(gain, old, new, edges, name, setting).plot(ax=ax, kind=kind, **kwargs)
 
     def plot(
         self, ax: Any = None, *, kind: str = "histogram", name: str | None = None, **kwargs: Any
@@ -193,7 +198,7 @@ class CertificateGainDisplay(Display):
             self.bars_ = ax.bar(places, self.counts, **{"color": colours, "width": 0.85, **kwargs})
             ax.bar_label(self.bars_, fontsize="small", padding=1)
             ax.set_xticks(places, gain_labels(self.edges), rotation=45, ha="right", rotation_mode="anchor")
-            ax.set(xlabel="change of the certified radius", ylabel="inputs")
+            ax.set(xlabel=with_setting("change of the certified radius", self.setting), ylabel="inputs")
             ax.margins(y=0.12)
         else:
             counted = ~np.isnan(self.gain) & np.isfinite(self.baseline_radius) & np.isfinite(self.radius)
@@ -201,7 +206,8 @@ class CertificateGainDisplay(Display):
             top = 1.05 * max(old.max(initial=0.0), new.max(initial=0.0), 1e-9)
             ax.axline((0.0, 0.0), slope=1.0, color=SAME, lw=1, zorder=1)
             self.points_ = ax.scatter(old, new, **{"s": 12, "alpha": 0.6, "color": MORE, "linewidths": 0, **kwargs})
-            ax.set(xlim=(0.0, top), ylim=(0.0, top), xlabel="radius, baseline", ylabel=f"radius, {name}")
+            ax.set(xlim=(0.0, top), ylim=(0.0, top), ylabel=f"radius, {name}")
+            ax.set_xlabel(with_setting("radius, baseline", self.setting))
             ax.set_aspect("equal")
         ax.set_title(f"{name}, {int(self.counts.sum())} inputs compared")
         return self

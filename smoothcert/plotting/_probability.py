@@ -12,7 +12,7 @@ from .._certificates import Certificates
 from .._pipelines import certify
 from .._validation import FloatArray, check_choice
 from ..metrics import class_probability
-from ._common import Display, certifier_name, named
+from ._common import Display, certifier_name, describe_setting, named, with_setting
 
 
 class ClassProbabilityDisplay(Display):
@@ -27,6 +27,8 @@ class ClassProbabilityDisplay(Display):
         Class probability of each input, one array for each model, as from `smoothcert.metrics.class_probability`.
     names : sequence of str or None
         Names of the models.
+    setting : str, default=""
+        What the models have in common, shown below the axis.
 
     Attributes
     ----------
@@ -50,9 +52,10 @@ class ClassProbabilityDisplay(Display):
     [array([0.9 , 0.7 , 0.55])]
     """
 
-    def __init__(self, values: Sequence[FloatArray], names: Sequence[str | None]) -> None:
+    def __init__(self, values: Sequence[FloatArray], names: Sequence[str | None], setting: str = "") -> None:
         self.values = values
         self.names = names
+        self.setting = setting
 
     @classmethod
     def from_estimator(
@@ -112,7 +115,8 @@ class ClassProbabilityDisplay(Display):
         """
         default = certifier_name(certificates) if isinstance(certificates, Certificates) else None
         curves = named(certificates, name, default)
-        return cls([class_probability(y_true, each) for each in curves.values()], list(curves)).plot(ax=ax, **kwargs)
+        values = [class_probability(y_true, each) for each in curves.values()]
+        return cls(values, list(curves), describe_setting(curves.values())).plot(ax=ax, **kwargs)
 
     def plot(
         self, ax: Any = None, *, name: str | Sequence[str] | None = None, kind: str = "curve", **kwargs: Any
@@ -152,8 +156,8 @@ class ClassProbabilityDisplay(Display):
                 counts, edges = np.histogram(values, bins=20, range=(0.0, 1.0))
                 self.patches_.append(ax.stairs(counts / len(values), edges, **style))
         label = "share of inputs with at least that" if kind == "curve" else "share of inputs"
-        ax.set(xlabel="probability of the class under noise", ylabel=label, xlim=(0.0, 1.0))
+        ax.set(xlabel=with_setting("probability of the class under noise", self.setting), ylabel=label, xlim=(0.0, 1.0))
         ax.set_ylim(bottom=0.0, top=1.0 if kind == "curve" else None)
         if any(names):
-            ax.legend(loc="lower left" if kind == "curve" else "upper left")
+            self._legend()
         return self

@@ -12,7 +12,7 @@ from .._pipelines import certify
 from .._validation import BoolArray, FloatArray, IndexArray, as_float_array
 from ..certifiers import BaseCertifier
 from ..metrics._asked import warn_if_not_asked
-from ._common import Display, baseline_for, certify_with
+from ._common import Display, baseline_for, certify_with, describe_setting
 
 COLOURS = ("#2471a3", "#c0392b", "#1e8449", "#b9770e", "#7d3c98", "#117a65", "#566573", "#a04000", "#2e4053", "#6c3483")
 
@@ -253,6 +253,8 @@ class CertifiedRegionDisplay(Display):
         self.points_ = ax.scatter(self.X[:, 0], self.X[:, 1], **style)
         self.ring_index_ = chosen
         ax.set_aspect("equal")
+        if setting := describe_setting([self.certificates]):
+            ax.set_xlabel(f"discs: certified radius, {setting}")
         return self
 
     def _chosen(self, rings: Any, right: BoolArray, increase: FloatArray) -> IndexArray:

@@ -170,7 +170,7 @@ class DirectionalTally(DirectionalEvidence):
     (array([[178, 338, 165,   0]]), array([[178, 338, 330, 154]]))
     """
 
-    per_row: ClassVar = (
+    per_row: ClassVar[tuple[str, ...]] = (
         "hits",
         "n",
         "bin_hits",
@@ -256,12 +256,17 @@ class DirectionalTally(DirectionalEvidence):
         """Samples in each stratum, shape (n_rows, n_strata)."""
         return np.add.reduceat(self.bin_trials, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=1)
 
+    def grad_products(self) -> FloatArray:
+        """Return the inner products of the sums of all strata, shape (n_rows, n_strata, n_strata)."""
+        products: FloatArray = self.grad_sum @ self.grad_sum.swapaxes(1, 2)
+        return products
+
     def norm_sq(self, weights: FloatArray) -> FloatArray:
         """Return ``|sum w X|^2 - sum w^2 |X|^2`` over all samples, for weights of shape (n_rows, n_tried, n_strata).
 
         Rounded up by what the roundings of the sums may have taken off.
         """
-        products = self.grad_sum @ self.grad_sum.swapaxes(1, 2)
+        products = self.grad_products()
         whole = np.sum((weights @ products) * weights, axis=-1)
         squares = np.sum(np.square(weights) * self.grad_sq[:, None], axis=-1)
         # Terms of `whole` may cancel; their sizes sum up to the square of the sum of the lengths.

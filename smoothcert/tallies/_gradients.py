@@ -51,8 +51,8 @@ class GradientTally(Tally):
     (array([846]), array([0.06]))
     """
 
-    per_row: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "candidate", "grad_error", "vote_sq")
-    shared: ClassVar = ("centre",)
+    per_row: ClassVar[tuple[str, ...]] = ("hits", "n", "grad_sum", "grad_sq", "candidate", "grad_error", "vote_sq")
+    shared: ClassVar[tuple[str, ...]] = ("centre",)
     additive: ClassVar = ("hits", "n", "grad_sum", "grad_sq", "grad_error", "vote_sq")
     squared: ClassVar = ("grad_sq", "vote_sq")
 

@@ -42,7 +42,16 @@ class PairTally(Tally):
     array([89926])
     """
 
-    per_row: ClassVar = ("both", "one", "pairs", "one_plus", "grad_sum", "grad_sq", "candidate", "grad_error")
+    per_row: ClassVar[tuple[str, ...]] = (
+        "both",
+        "one",
+        "pairs",
+        "one_plus",
+        "grad_sum",
+        "grad_sq",
+        "candidate",
+        "grad_error",
+    )
     additive: ClassVar = ("both", "one", "pairs", "one_plus", "grad_sum", "grad_sq", "grad_error")
     squared: ClassVar = ("grad_sq",)
 
@@ -104,6 +113,11 @@ class PairTally(Tally):
         features = None if self.grad_sum is None else self.grad_sum.shape[1]
         same = {"features": features, "orientation counts": self.one_plus is not None, "candidate": self.candidate}
         return {**super()._merge_key(other), **same}
+
+    @property
+    def n_features(self) -> int:
+        """Dimension of the noise; 0 without gradient sums."""
+        return 0 if self.grad_sum is None else int(self.grad_sum.shape[1])
 
     @property
     def norm_sq(self) -> FloatArray:

@@ -194,7 +194,7 @@ class RivalTally(DirectionalEvidence):
             [  0,   0, 165,  90]]]))
     """
 
-    per_row: ClassVar = (
+    per_row: ClassVar[tuple[str, ...]] = (
         "counts",
         "n",
         "bin_hits",
@@ -324,16 +324,22 @@ class RivalTally(DirectionalEvidence):
         """Samples in each stratum, shape (n_rows, n_strata)."""
         return np.add.reduceat(self.bin_trials, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=1)
 
+    def lead_products(self, row: int, rival: int) -> FloatArray:
+        """Return the inner products of half the differences between the sums of the class and of a rival of the plan,
+        shape (n_strata, n_strata)."""
+        difference = (self.grad_sum[row, 0] - self.grad_sum[row, 1 + rival]) / 2.0
+        products: FloatArray = difference @ difference.T
+        return products
+
     def norm_sq(self, row: int, rival: int, weights: FloatArray) -> FloatArray:
         """Return ``|sum w X|^2 - sum w^2 |X|^2`` over all samples of a row, for ``X = Y (1_A - 1_B) / 2`` with the
         given rival of the plan and weights of shape (n_tried, n_strata).
 
         Rounded up by what the roundings of the sums may have taken off.
         """
-        difference = (self.grad_sum[row, 0] - self.grad_sum[row, 1 + rival]) / 2.0
         square = (self.grad_sq[row, 0] + self.grad_sq[row, 1 + rival]) / 4.0
         errors = np.asarray(self.grad_error)[row]
-        products = difference @ difference.T
+        products = self.lead_products(row, rival)
         whole = np.sum((weights @ products) * weights, axis=-1)
         squares = np.sum(np.square(weights) * square, axis=-1)
         # Terms of `whole` may cancel; their sizes sum up to the square of the sum of the lengths.

@@ -16,6 +16,7 @@ from skorch.utils import to_tensor
 
 from .._column_noise import ColumnNoise, Sigma
 from .._parameters import Rule, check_parameters, integer, not_negative, optional, positive
+from ._outputs import main_output
 from ._skorch import noise_scale
 
 
@@ -147,8 +148,7 @@ class CertifiedAccuracy(Callback):
 
 
 def _votes(net: Any, rows: torch.Tensor) -> torch.Tensor:
-    answer = net.infer(rows)
-    output: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
+    output = main_output(net.infer(rows))
     if isinstance(net, NeuralNetBinaryClassifier):
         return torch.sigmoid(output.reshape(len(rows))) > float(net.threshold)
     return output.argmax(dim=1)

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
 from torch import Tensor, nn
+
+
+def main_output(output: Any) -> Tensor:
+    """Return the scores of the classes among what a module returned: a tensor as it is, the first entry of a tuple, or
+    ``logits`` of a mapping or of an object, as the models of some libraries return them."""
+    if isinstance(output, Mapping):
+        output = output["logits"] if "logits" in output else next(iter(output.values())) if len(output) == 1 else output
+    elif not isinstance(output, tuple) and not torch.is_tensor(output):
+        output = getattr(output, "logits", output)
+    elif isinstance(output, tuple) and output:
+        output = getattr(output, "logits", output[0])
+    if not torch.is_tensor(output):
+        keys = f" with the entries {', '.join(map(str, output))}" if isinstance(output, Mapping) else ""
+        raise TypeError(
+            f"The module must return a tensor of scores, or have it in `logits`, got {type(output).__name__}{keys}. "
+            "Wrap it in a module whose forward returns the scores alone."
+        )
+    scores: Tensor = output
+    return scores
 
 
 def logits_from(net: Any, sample: Tensor) -> Callable[[Any], Tensor]:
@@ -37,7 +56,7 @@ def logits_from(net: Any, sample: Tensor) -> Callable[[Any], Tensor]:
         convert = _log if looks_like_probabilities(sample) else _same
 
     def to_logits(output: Any) -> Tensor:
-        first = output[0] if isinstance(output, tuple) else output
+        first = main_output(output)
         return convert(first.float() if first.dtype in (torch.float16, torch.bfloat16) else first)
 
     return to_logits

@@ -19,7 +19,7 @@ from torch import Tensor
 from .._column_noise import Sigma, typical_sigma
 from .._validation import FloatArray
 from ._base import BaseRecipe
-from ._outputs import logits_from
+from ._outputs import logits_from, main_output
 from ._skorch import _outputs, check_goes_through, check_outputs, noise_scale, warn_of_logits
 from ._step import TrainingStep
 
@@ -293,7 +293,7 @@ def _first_rows(output: Any, n_rows: int) -> Any:
     """Return the outputs for the first copy of each input, which callbacks take for those of the batch."""
     if isinstance(output, tuple):
         return tuple(_first_rows(part, n_rows) for part in output)
-    return output[:n_rows].detach()
+    return main_output(output)[:n_rows].detach()
 
 
 def _mean(name: str, term: Any, weights: Tensor | None, n_rows: int) -> Tensor:

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from skorch import NeuralNetBinaryClassifier
 from skorch.callbacks import Callback
 
 from .._column_noise import ColumnNoise, Sigma
 from .._evaluation_mode import evaluation_mode
 from .._validation import FloatArray
+from ._outputs import main_output
 
 
 class TrainingNoise(Callback):
@@ -39,6 +41,17 @@ class TrainingNoise(Callback):
         check_outputs(net, self.sample, self.n_classes)
         warn_of_logits(net, self.sample)
         self.handle = net.module_.register_forward_pre_hook(self._add_noise)
+
+    def on_batch_end(self, net: Any, batch: Any = None, training: bool = False, **step: Any) -> None:
+        loss = step.get("loss")
+        if not training or loss is None:
+            return
+        value = float(torch.as_tensor(loss).detach().sum())
+        if not np.isfinite(value):
+            raise FloatingPointError(
+                f"The loss must be finite, got {value:g} in epoch {len(net.history)}. Lower the learning rate or "
+                "sigma, clip gradients, or check X for large values."
+            )
 
     def detach(self) -> None:
         if self.handle is not None:
@@ -143,12 +156,14 @@ def warn_of_logits(net: Any, X: FloatArray) -> None:
 def _outputs(net: Any, X: FloatArray) -> torch.Tensor:
     with evaluation_mode(net), torch.no_grad():
         output = net.infer(torch.as_tensor(np.ascontiguousarray(X)))
-    first: torch.Tensor = output[0] if isinstance(output, tuple) else output
-    return first
+    return main_output(output)
 
 
-def classes_of_frozen(net: Any, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
-    """Return labels of a net that was trained elsewhere: its own, or those in `y` where they can be told."""
+def classes_of_frozen(net: Any, X: FloatArray, y: NDArray[Any], given: Any = None) -> NDArray[Any]:
+    """Return labels of a net that was trained elsewhere: those given, its own, or those in `y` where they can be told.
+
+    They are compared with what the net says about `X`.
+    """
     if not getattr(net, "initialized_", False):
         raise ValueError(
             "A frozen net must be initialised and trained, got one that is not. Call net.initialize() and load its "
@@ -161,6 +176,8 @@ def classes_of_frozen(net: Any, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
         known = np.asarray(net.classes_)
     except AttributeError:
         known = None
+    known = known if given is None else np.asarray(given)
+    told = known is not None or labels.dtype.kind in "iu"
     if known is None:
         whole = labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < outputs
         known = np.arange(outputs) if whole else labels
@@ -175,4 +192,53 @@ def classes_of_frozen(net: Any, X: FloatArray, y: NDArray[Any]) -> NDArray[Any]:
             f"y must hold labels the frozen net was trained on, got {labels[outside][0]!r}, which is not among "
             f"{list(known[:10])}."
         )
+    _check_order(net, X, y, known, told)
     return known
+
+
+_ROWS_TO_COMPARE = 200
+"""Rows, at most, on which the answers of a frozen net are compared with the labels."""
+
+_ROWS_THAT_TELL = 20
+"""With fewer rows nothing is concluded."""
+
+
+def _check_order(net: Any, X: FloatArray, y: NDArray[Any], known: NDArray[Any], told: bool) -> None:
+    """Refuse labels that are matched to outputs in an order that is evidently wrong; warn if somebody told that order.
+
+    It is evidently wrong if in another order the net would be right at least twice as often, and on at least 60% of the
+    rows; and doubtful if nobody told the order and the net is right about as often as guessing.
+    """
+    rows = np.unique(np.linspace(0, len(X) - 1, _ROWS_TO_COMPARE).astype(int))
+    if len(rows) < _ROWS_THAT_TELL:
+        return
+    output = _outputs(net, X[rows])
+    if isinstance(net, NeuralNetBinaryClassifier):
+        answers = (torch.sigmoid(output.reshape(len(rows))) > float(net.threshold)).long()
+    else:
+        answers = output.argmax(dim=1)
+    place = {label: i for i, label in enumerate(known.tolist())}
+    confusion = np.zeros((len(known), len(known)))
+    for answer, label in zip(answers.tolist(), y[rows].tolist(), strict=True):
+        confusion[answer, place[label]] += 1.0 / len(rows)
+    agreement = float(np.trace(confusion))
+    outputs, best = linear_sum_assignment(confusion, maximize=True)
+    possible = float(confusion[outputs, best].sum())
+    order = f"classes={known[best].tolist()}" if len(known) <= 20 else "classes=[...]"
+    said = f"the net agrees with {100 * agreement:.0f}% of the labels in the order {known[:10].tolist()}"
+    if possible >= max(0.6, 2.0 * agreement):
+        message = (
+            f"y must hold the labels of the net's outputs, got labels in the wrong order: {said}, and would agree with "
+            f"{100 * possible:.0f}% in another. Give the labels in the order of the outputs: "
+            f"SmoothedClassifier(..., {order})."
+        )
+        if not told:
+            raise ValueError(message)
+        warnings.warn(message, UserWarning, stacklevel=2)
+    elif not told and agreement <= 1.5 / len(known):
+        warnings.warn(
+            f"The labels in y were matched to the net's outputs in sorted order, and {said}, about as guessing would. "
+            "Give the labels in the order of the outputs: SmoothedClassifier(..., classes=[...]).",
+            UserWarning,
+            stacklevel=2,
+        )

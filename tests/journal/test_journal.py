@@ -25,6 +25,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from smoothcert import DipoleCertifier, FirstOrderCertifier, SmoothedClassifier, certify, read_journal
 from smoothcert._engine._evidence_store import EvidenceStore, add_span, bundle_spans, count_draws, missing_spans
+from smoothcert._journal import _writer
+from smoothcert._journal._schema import acquire_lock, release_lock
 from smoothcert._journal._serialisation import pack_tally, unpack_tally
 from smoothcert._journal._writer import Journal
 from smoothcert.certifiers import Pilot
@@ -418,7 +420,7 @@ def test_certifiers_of_others_must_be_loaded_to_read_their_journals(tmp_path):
     with sqlite3.connect(path) as file:
         file.execute("UPDATE about SET value = replace(value, 'FirstOrderCertifier', 'FarAwayCertifier')")
     file.close()
-    with pytest.raises(ValueError, match="FarAwayCertifier of the journal must be loaded"):
+    with pytest.raises(ValueError, match="FarAwayCertifier of the file must be loaded"):
         read_journal(path)
 
 
@@ -480,3 +482,62 @@ def test_nets_are_recognised_by_layers_and_numbers(tmp_path):
     last.bias.data[0] += 1e-6
     with pytest.raises(ValueError, match="different run: model is"):
         again.certify(INPUTS, journal=path)
+
+
+# What is left beside the file, and how often it is written.
+
+
+def test_nothing_is_left_beside_the_file(tmp_path):
+    clf = SmoothedClassifier(LogisticRegression(), certifier=FirstOrderCertifier(500), random_state=0, n_augment=1)
+    clf.fit(X, Y).certify(INPUTS, journal=tmp_path / "run.sqlite")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.sqlite"]
+
+
+def test_lock_on_a_file_that_was_removed_meanwhile_is_not_taken(tmp_path, monkeypatch):
+    """Whoever opened the old file just before it was removed must not believe to hold the lock."""
+    path, connect, removed = tmp_path / "run.sqlite", sqlite3.connect, []
+
+    def connect_late(name, *arguments, **options):
+        opened = connect(name, *arguments, **options)
+        if not removed:
+            opened.execute("PRAGMA schema_version")  # opens the file
+            os.unlink(name)
+            removed.append(name)
+        return opened
+
+    monkeypatch.setattr(sqlite3, "connect", connect_late)
+    lock = acquire_lock(path)
+    assert removed
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="in use by another run"):
+        acquire_lock(path)
+    release_lock(lock, path)
+    release_lock(acquire_lock(path), path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_commits_are_never_further_apart_than_two_seconds(tmp_path, monkeypatch):
+    """Also where the disk is so slow that one percent of the time would be minutes."""
+    clock = [0.0]
+    monkeypatch.setattr(_writer.time, "perf_counter", lambda: clock[0])
+    dump = json.dumps
+
+    def slow(value, **options):
+        clock[0] += 5.0
+        return dump(value, **options)
+
+    clf = SmoothedClassifier(LogisticRegression(), certifier=FirstOrderCertifier(500), random_state=0, n_augment=1)
+    clf.fit(X, Y)
+    waits = []
+    flush = Journal.flush
+
+    def flush_slowly(journal):
+        monkeypatch.setattr(_writer.json, "dumps", slow)
+        flush(journal)
+        monkeypatch.setattr(_writer.json, "dumps", dump)
+        waits.append(journal._wait)
+
+    monkeypatch.setattr(Journal, "flush", flush_slowly)
+    clf.certify(INPUTS, journal=tmp_path / "run.sqlite")
+    assert waits
+    assert max(waits) == 2.0

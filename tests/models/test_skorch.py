@@ -282,8 +282,13 @@ def test_mistakes_get_clear_errors():
 
 
 def test_logits_under_the_default_criterion_are_warned_of():
-    with pytest.warns(UserWarning, match=r"criterion=torch\.nn\.CrossEntropyLoss"):
-        smoothed(net(criterion=nn.NLLLoss, max_epochs=1)).fit(IMAGES[:50], DIGITS[:50])
+    wrong = smoothed(net(criterion=nn.NLLLoss, max_epochs=1))
+    # The logarithm of a logit below 0 is no number.
+    with (
+        pytest.warns(UserWarning, match=r"criterion=torch\.nn\.CrossEntropyLoss"),
+        pytest.raises(FloatingPointError, match="The loss must be finite, got nan"),
+    ):
+        wrong.fit(IMAGES[:50], DIGITS[:50])
 
     class Proper(Linear):
         def forward(self, X):
