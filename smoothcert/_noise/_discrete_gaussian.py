@@ -98,6 +98,8 @@ class DiscreteGaussian:
         The factor `A` of each cell.
     inner : ndarray of float64
         Point of each cell next to 0.
+    side : ndarray of float64
+        Where in the cell it is, from 0 to 1.
     fraction_bits : int
         Bits behind the point that are kept of `Y`: with these, float64 holds it without rounding.
     distance : float
@@ -113,6 +115,7 @@ class DiscreteGaussian:
     guide: NDArray[np.int16]
     steepness: FloatArray
     inner: FloatArray
+    side: FloatArray
     fraction_bits: int
     distance: float
 
@@ -175,8 +178,6 @@ class DiscreteGaussian:
 
     def _rest(self, seed: Seed, stream: int, n: int) -> tuple[IndexArray, IndexArray]:
         """Return cells and places of the `n` draws that are not uniform in a cell."""
-        width = 2.0**self.shift * float(1 / self.ratio)
-        start = float((Fraction(self.first) * Fraction(2) ** self.shift - Fraction(1, 2)) / self.ratio)
         place = np.zeros(n, np.int64)
         cell, pending = place, np.arange(n)
         number = _REST
@@ -189,16 +190,23 @@ class DiscreteGaussian:
             left, own = np.arange(len(pending)), cell[pending]
             for attempt in range(_TRIES):
                 where = (words[2 * attempt][left] >> np.uint64(64 - _PLACE_BITS)).astype(np.int64)
-                z = start + width * (own + (where + 0.5) * 2.0**-_PLACE_BITS)
-                inner = self.inner[own]
-                chance = 1.0 + self.steepness[own] * np.expm1(-0.5 * (z - inner) * (z + inner))
-                accepted = words[2 * attempt + 1][left] * 2.0**-64 < chance
+                accepted = words[2 * attempt + 1][left] * 2.0**-64 < self._chance(own, where)
                 place[pending[left[accepted]]] = where[accepted]
                 refused = np.flatnonzero(~accepted)
                 left, own = left[refused], own[refused]
             pending = pending[left]
             number += 1
         return cell + self.first, place
+
+    def _chance(self, cell: IndexArray, place: IndexArray) -> FloatArray:
+        """Return the probability with which a place in a cell is accepted."""
+        # The distance from the inner point, without the rounding that a difference of two numbers far from 0 has.
+        distance = (place + 0.5) * 2.0**-_PLACE_BITS - self.side[cell]
+        distance *= 2.0**self.shift * float(1 / self.ratio)
+        exponent = distance * (2.0 * self.inner[cell] + distance)
+        exponent *= -0.5
+        chance: FloatArray = 1.0 + self.steepness[cell] * np.expm1(exponent)
+        return chance
 
     def _rest_cells(self, words: NDArray[np.uint64]) -> IndexArray:
         cell = self.guide[words >> np.uint64(48)].astype(np.int64)
@@ -239,7 +247,7 @@ def discrete_gaussian(ratio: Fraction) -> DiscreteGaussian:
     while Fraction(2) ** (shift + 1) * _NARROWEST <= ratio:
         shift += 1
     scale = Fraction(2) ** shift
-    first, last = int(-_END * ratio // scale), int(_END * ratio // scale) + 1
+    first, last = (int((sign * _END * ratio + Fraction(1, 2)) // scale) for sign in (-1, 1))
     with localcontext(Context(prec=_DIGITS)):
         cells = normal_cells((first * scale - Fraction(1, 2)) / ratio, scale / ratio, last + 1 - first)
         counts = [int((_SLOTS * cell.least).to_integral_value(ROUND_FLOOR)) for cell in cells]
@@ -252,7 +260,7 @@ def discrete_gaussian(ratio: Fraction) -> DiscreteGaussian:
     n_certain = sum(counts)
     slots = np.zeros(_SLOTS, np.int32)
     slots[:n_certain] = np.repeat(np.arange(first, last + 1) * 2 ** max(shift, 0), counts)
-    largest = int(_END * ratio + 2 * max(scale, 1)) + 2
+    largest = int(_END * ratio + max(scale, 1)) + 2
     return DiscreteGaussian(
         ratio=ratio,
         shift=shift,
@@ -263,6 +271,7 @@ def discrete_gaussian(ratio: Fraction) -> DiscreteGaussian:
         guide=_guide(thresholds),
         steepness=steepness,
         inner=np.array([float(cell.inner) for cell in cells]),
+        side=np.array([float(cell.side) for cell in cells]),
         fraction_bits=53 - largest.bit_length(),
         distance=16.0 * 2.0**-53 * roof + len(cells) * 2.0**-64 * (1.0 - n_certain / _SLOTS) + 2e-23,
     )
@@ -278,13 +287,14 @@ def _guide(thresholds: Sequence[int]) -> NDArray[np.int16]:
 
 
 class NormalCell(NamedTuple):
-    """An interval of the normal law: its mass, its width times the smallest and the largest density in it, and the
-    point where it is largest."""
+    """An interval of the normal law: its mass, its width times the smallest and the largest density in it, the point
+    where it is largest, and where that is in the interval, from 0 to 1."""
 
     mass: Decimal
     least: Decimal
     most: Decimal
     inner: Decimal
+    side: Decimal
 
 
 def normal_cells(start: Fraction, width: Fraction, n_cells: int) -> list[NormalCell]:
@@ -313,10 +323,11 @@ def normal_cells(start: Fraction, width: Fraction, n_cells: int) -> list[NormalC
             if order % 2 == 0:
                 total += polynomial * powers[order] / (order + 1)
             before, polynomial = polynomial, middle * polynomial - order * before
-        inner, most = (low, left) if low > 0 else (low + step, right)
-        if low <= 0 <= low + step:
+        side = min(max(-low / step, Decimal(0)), Decimal(1))
+        inner, most = (low, left) if side == 0 else (low + step, right)
+        if 0 < side < 1:
             inner, most = Decimal(0), 1 / (2 * _PI).sqrt()
-        cells.append(NormalCell(2 * centre * total, step * min(left, right), step * most, inner))
+        cells.append(NormalCell(2 * centre * total, step * min(left, right), step * most, inner, side))
     return cells
 
 
