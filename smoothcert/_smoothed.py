@@ -45,7 +45,7 @@ from ._input_checks import (
 )
 from ._inputs import Inputs
 from ._journal import Journal, RunDescription
-from ._models import TrainingSettings, adapt, check_base, check_trainable, unfrozen
+from ._models import TrainingSettings, Voter, adapt, check_base, check_trainable, unfrozen
 from ._noise import Grid, check_error_share, lower_level, make_grid, seed_from
 from ._parallel import Executor, broadcast
 from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional
@@ -524,19 +524,21 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             feature_scale=inputs.feature_scale,
         )
 
-    def _votes(self, X: Any) -> IntArray:
-        inputs = self._ready(X)
+    def _votes(self, X: Any, wrap: Callable[[Voter], Voter] | None = None) -> IntArray:
+        """Return the votes for each class; with `wrap`, cast in this process by what it makes of the voter."""
+        inputs, n_jobs = self._ready(X), self.n_jobs if wrap is None else 1
         model = adapt(self.estimator_)
         X, voter, grid = model.prepare(inputs.rows), inputs.with_frames(model.voter(self.classes_)), self._grid(inputs)
         if grid is not None:
             X = _to_grid(grid, inputs, X.dtype, model)
+        voter = voter if wrap is None else wrap(voter)
         sampler = Sampler(voter, inputs.noise, seed_from(self.random_state), self.batch_size, grid)
         with (
             self._show_progress("predict", len(X), self.n_votes) as progress,
             voter.evaluation_mode(),
-            broadcast(sampler, self.n_jobs) as sent,
+            broadcast(sampler, n_jobs) as sent,
         ):
-            executor = Executor(self.n_jobs, progress.advance)
+            executor = Executor(n_jobs, progress.advance)
             run = Run(sampler=sent, executor=executor, progress=progress, X=X, keys=inputs.keys(X))
             return count_votes(run, self.n_votes, len(self.classes_))
 

@@ -4,12 +4,15 @@ What is drawn is not quite what is assumed: the cells of the noise have a law th
 one in total variation for each number, and a normal number is known by the middle of its cell only. Suppose that a run
 draws N vectors of d numbers. With probability at least :math:`1 - Nd\tau` the cells are those of true normal vectors.
 
-Projections on a direction are put into bins. The normal number is within :math:`2^{-49} + 2^{-51}|Z|` of the middle of
-its cell, the sum of products is computed with an error of at most :math:`3\cdot2^{-53}|Z|` where it is near an edge,
-and the direction is of length one up to :math:`2^{-50}`. As :math:`|Z| \le \sqrt d + 10` but with probability
-:math:`e^{-50}`, all this moves a projection by less than :math:`\varepsilon = 2^{-48}(\sqrt d + 8)`. So no projection
-falls into another bin than that of the true normal vector, unless the latter's is that close to an edge, which has a
-probability of at most :math:`2\varphi(0)\varepsilon` for each edge.
+Projections on a direction are put into bins. Each normal number is within :math:`2^{-49}` of the middle of its cell.
+Given the cells these distances are independent, with means below :math:`2^{-90}`; so, by Hoeffding's inequality, they
+move a projection by at most :math:`11\cdot2^{-49}`, but with probability :math:`2e^{-60}`, and never by more than
+:math:`\sqrt d\,2^{-49}`. The middle is computed with an error of at most :math:`2^{-51}|Z|`, the sum of products, where
+it is near an edge, with one of :math:`3\cdot2^{-53}|Z|`, and its quotient by the length of the direction with one below
+:math:`2^{-49}`. As :math:`|Z| \le \sqrt d + 10` but with probability :math:`e^{-50}`, all this moves a projection by less
+than :math:`\varepsilon = 2^{-48}(\frac14\sqrt d + \frac12\min(\sqrt d, 11) + 4)`. So no projection falls into another bin
+than that of the true normal vector, unless the latter's is that close to an edge, which has a probability of at most
+:math:`2\varphi(0)\varepsilon` for each edge.
 
 Together they must be below one percent of alpha, which certificates do without.
 """
@@ -44,7 +47,8 @@ def check_error_share(grid: Grid, alpha: float, n_samples: int, n_features: int,
         Edges of bins into which projections are put.
     """
     each = max(law.distance for law, _ in grid.laws)
-    misplaced = n_edges * 0.8 * 2.0**-48 * (math.sqrt(n_features) + 8.0)
+    root = math.sqrt(n_features)
+    misplaced = n_edges * 0.8 * 2.0**-48 * (root / 4.0 + min(root, 11.0) / 2.0 + 4.0)
     of_one = n_features * each + misplaced + 2e-22
     if n_samples * of_one * 1.001 > SHARE * alpha:
         raise ValueError(
