@@ -92,11 +92,16 @@ def test_density_in_cells(ratio):
         certain = mpmath.mpf(int(counts[index])) / _SLOTS / width
         inner = Fraction(0) if low <= 0 <= high else min(low, high, key=abs)
         roof = mpmath.npdf(as_mpf(inner)) - certain
-        for place in (0, 2**_PLACE_BITS // 3, 2**_PLACE_BITS - 2**40, 2**_PLACE_BITS - 1):
-            z = as_mpf(low + Fraction(2 * place + 1, 2 ** (_PLACE_BITS + 1)) * (high - low))
-            chance = mpmath.mpf(float(law._chance(np.array([index]), np.array([place]))[0]))
-            assert -16 * 2.0**-53 <= chance <= 1
-            assert abs((mpmath.npdf(z) - certain) / roof - chance) < 16 * 2.0**-53
+        line = Fraction(law.roof[index]), Fraction(law.slope[index])
+        triangle = as_mpf(line[1] / 2 / (line[0] - line[1] / 2))
+        assert abs(triangle - mpmath.mpf(int(law.falling[index])) / 2**64) < 2.0**-63
+        for place in (0, 2**_PLACE_BITS // 3, 2**_PLACE_BITS // 2, 2**_PLACE_BITS - 2**40, 2**_PLACE_BITS - 1):
+            part = Fraction(2 * place + 1, 2 ** (_PLACE_BITS + 1))
+            z = as_mpf(low + part * (high - low) if high > 0 else high - part * (high - low))
+            chance = mpmath.mpf(float(law._chance(np.array([index]), np.array([float(part)]))[0]))
+            exact = (mpmath.npdf(z) - certain) / roof
+            assert abs(exact - chance) < 16 * 2.0**-53
+            assert 0 <= exact <= as_mpf(line[0] - line[1] * part) + 4 * 2.0**-53
 
 
 @pytest.mark.parametrize("ratio", [Fraction(1), QUANTUM, Fraction(2**10)])
