@@ -69,6 +69,9 @@ MOST_LEVELS = 2**22
 _CHUNK = 2**15
 """Numbers that are made at once, so that what is computed on the way stays in the cache."""
 
+_TRIES = 2
+"""Places tried with the words of one stream; hardly any draw needs more."""
+
 _MAIN, _LOW, _REST = 1, 2, 3
 """Streams of random bits of a block; those of the rest are numbered from the last on."""
 
@@ -199,20 +202,36 @@ class DiscreteGaussian:
         number = _REST
         while len(pending):
             # Each draw has its own words in each stream, so that a shorter array gets the beginning of a longer one's.
-            columns = 4 + (number == _REST)
+            columns = 4 * _TRIES + (number == _REST)
             words = np.ascontiguousarray(_words(seed, number, stream, len(pending) * columns).reshape(-1, columns).T)
             if number == _REST:
-                cell = self._rest_cells(words[4])
-            own = cell[pending]
-            where = (words[:2] >> np.uint64(64 - _PLACE_BITS)).astype(np.int64)
-            # The smaller of two uniform numbers has a density that falls to zero.
-            outwards = np.where(words[2] < self.falling[own], np.minimum(*where), where[0])
-            part = (outwards + 0.5) * 2.0**-_PLACE_BITS
-            accepted = words[3] * 2.0**-64 * (self.roof[own] - self.slope[own] * part) < self._chance(own, part)
-            place[pending] = np.where(self.inner[own] < 0.0, 2**_PLACE_BITS - 1 - outwards, outwards)
-            pending = pending[np.flatnonzero(~accepted)]
+                cell = self._rest_cells(words[-1])
+            for attempt in range(0, 4 * _TRIES, 4):
+                own = cell[pending]
+                place[pending], accepted = self._try(own, *words[attempt : attempt + 4])
+                left = np.flatnonzero(~accepted)
+                pending, words = pending[left], words[:, left]
+                if not len(pending):
+                    break
             number += 1
         return cell + self.first, place
+
+    def _try(
+        self,
+        cell: IndexArray,
+        first: NDArray[np.uint64],
+        second: NDArray[np.uint64],
+        choice: NDArray[np.uint64],
+        level: NDArray[np.uint64],
+    ) -> tuple[IndexArray, NDArray[np.bool_]]:
+        """Return places in cells, and whether they are accepted."""
+        # The smaller of two uniform numbers has a density that falls to zero.
+        second = np.where(choice < self.falling.take(cell), second, first)
+        outwards = (np.minimum(first, second) >> np.uint64(64 - _PLACE_BITS)).astype(np.int64)
+        part = (outwards + 0.5) * 2.0**-_PLACE_BITS
+        line = self.roof.take(cell) - self.slope.take(cell) * part
+        accepted = level * 2.0**-64 * line < self._chance(cell, part)
+        return np.where(self.inner.take(cell) < 0.0, 2**_PLACE_BITS - 1 - outwards, outwards), accepted
 
     def _chance(self, cell: IndexArray, part: FloatArray) -> FloatArray:
         """Return what is left of the density in cells, over its largest value, at places from 0, the inner end, to 1."""
@@ -234,8 +253,13 @@ def _level(cell: int, place: int, shift: int) -> int:
     return (cell << shift) + (place >> (_PLACE_BITS - shift)) if shift >= 0 else cell >> -shift
 
 
+@lru_cache(maxsize=16)
+def _digest(seed: Seed, stream: int) -> NDArray[np.uint32]:
+    return np.random.SeedSequence((_PURPOSE, stream, *seed)).generate_state(8)
+
+
 def _generator(seed: Seed, number: int, stream: int) -> np.random.SFC64:
-    return np.random.SFC64(np.random.SeedSequence((_PURPOSE, number, stream, *seed)))
+    return np.random.SFC64(np.append(_digest(seed, stream), np.uint32(number)))
 
 
 def _words(seed: Seed, number: int, stream: int, n: int) -> NDArray[np.uint64]:

@@ -44,10 +44,15 @@ class ExactTorchArrays(TorchArrays):
         self, x: torch.Tensor, noise: FloatArray, sigma: Sigma, out: torch.Tensor, far: torch.Tensor | None = None
     ) -> None:
         """Compute rows with noise, and with the noise on the other side."""
-        numbers = self.grid.numbers(x.cpu().numpy()).astype(np.float32)
-        start, step = torch.from_numpy(numbers).to(self.device), self._step()
         plain = np.floor(noise).astype(np.float32) if self.seen else noise
         levels = torch.from_numpy(plain).to(self.device)
+        step = self._step()
+        if isinstance(step, float) and np.frexp(step)[0] == 0.5 and not isinstance(sigma, ColumnNoise):
+            # Products with a power of two and their sums are exact.
+            super().add_noise(x, levels, step, out, far)
+            return
+        numbers = self.grid.numbers(x.cpu().numpy()).astype(np.float32)
+        start = torch.from_numpy(numbers).to(self.device)
         for rows, sign in ((out, 1), (far, -1)):
             if rows is None:
                 continue
