@@ -75,9 +75,7 @@ def squares_by_class(noise: Any, votes: IntArray, n_classes: int) -> FloatArray:
     place = np.where(known, votes, n_classes).astype(np.intp)
     square = np.asarray(np.bincount(place, weights=lengths, minlength=n_classes + 1)[:n_classes], dtype=np.float64)
     n_samples, n_features = noise.shape
-    return round_square_down(
-        square, gamma(n_samples + n_features + 40) * square + n_samples * n_features * NOISE_ERROR
-    )
+    return round_square_down(square, gamma(n_samples + n_features + 40) * square + n_samples * n_features * NOISE_ERROR)
 
 
 class DirectionalSums(NamedTuple):

@@ -49,7 +49,9 @@ def counts_of_slots(law):
     return np.bincount(cells, minlength=len(law.inner))
 
 
-@pytest.mark.parametrize("start, width, n", [(Fraction(-10), Fraction(1, 64), 40), (Fraction(-1, 3), Fraction(1, 97), 60)])
+@pytest.mark.parametrize(
+    "start, width, n", [(Fraction(-10), Fraction(1, 64), 40), (Fraction(-1, 3), Fraction(1, 97), 60)]
+)
 def test_masses_and_densities(start, width, n):
     with localcontext(Context(prec=60)):
         cells = normal_cells(start, width, n)

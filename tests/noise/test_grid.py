@@ -101,7 +101,9 @@ def test_noise_with_several_ratios():
     np.testing.assert_array_equal(np.floor(cells), levels)
     normal = grid.to_normal(cells)
     np.testing.assert_allclose(normal.std(axis=0), 1.0, atol=0.03)
-    np.testing.assert_allclose((levels * 0.1).std(axis=0), np.sqrt(np.square([0.5, 2.0, 0.1, 0.5]) + 0.01 / 12), rtol=0.03)
+    np.testing.assert_allclose(
+        (levels * 0.1).std(axis=0), np.sqrt(np.square([0.5, 2.0, 0.1, 0.5]) + 0.01 / 12), rtol=0.03
+    )
     short = np.empty((30, 4))
     grid.draw_cells(SEED, short)
     np.testing.assert_array_equal(short, cells[:30])
