@@ -18,8 +18,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ._asked import as_class_indices, check_asked_radii, check_max_samples
-from ._column_noise import ColumnNoise
 from ._certificates import Certificates, build_certificates, effective_sigma, issue_radius
+from ._column_noise import ColumnNoise
 from ._engine import (
     EvidenceStore,
     Progress,

@@ -1,4 +1,4 @@
-"""Exact noise from end to end: the promise, the same bits however the work is done, and an attack that it withstands."""
+"""Exact noise from end to end: the promise, the same bits however the work is done, and an attack it withstands."""
 
 import numpy as np
 import pytest
@@ -166,7 +166,8 @@ def test_attack_on_rounded_noise(dtype):
             break
     certificate = clf.certify(origin)
     distance = np.linalg.norm(moved)
-    assert certificate.prediction[0] == 1 and certificate.radius[0] > 10 * distance  # a false certificate
+    assert certificate.prediction[0] == 1
+    assert certificate.radius[0] > 10 * distance
     clf.set_params(noise="exact")
     certificate = clf.certify(origin)
     reached = [float(s) for s in 10.0 ** np.linspace(-8, 1, 30) if s * np.sqrt(60) < certificate.radius[0]]
@@ -187,8 +188,10 @@ def test_rounding_of_inputs():
         np.testing.assert_array_equal(limit, less.limits[name])
     lost = (full.radius - less.radius)[full.radius > 0.2]
     # |x - Q(x)| = 0.06, and half of the length of a vector of steps, 0.1.
-    assert len(lost) and np.all((lost > 0.16) & (lost < 0.161))
-    assert full.provenance["noise"] == "exact" and full.provenance["quantum"] == 0.1
+    assert len(lost)
+    assert np.all((lost > 0.16) & (lost < 0.161))
+    assert full.provenance["noise"] == "exact"
+    assert full.provenance["quantum"] == 0.1
     assert full.provenance["alpha"] == 0.001
     assert "noise" not in exact(noise="gaussian").certify(INPUTS[:1]).provenance
 
@@ -204,7 +207,8 @@ def test_behind_a_scaler_no_input_is_on_the_grid():
     alone = clone(inner).set_params(random_state=0).fit(X, Y).certify(INPUTS)
     behind = certify(pipeline, INPUTS, space="smoothed")
     lost = (alone.radius - behind.radius)[alone.radius > 0.2]
-    assert len(lost) and np.all((lost > 0.1) & (lost < 0.101))
+    assert len(lost)
+    assert np.all((lost > 0.1) & (lost < 0.101))
 
 
 @pytest.mark.parametrize("quantum", [None, {"a": 0.1, "c": 0.05}])
@@ -318,7 +322,7 @@ def test_nets_see_the_same_rows_on_every_kind_of_array():
 
 
 @pytest.mark.parametrize(
-    "parameters, message",
+    ("parameters", "message"),
     [
         ({"noise": "float"}, "noise must be one of"),
         ({"quantum": -0.1}, "quantum must be None or a positive finite number, got -0.1"),
@@ -341,9 +345,9 @@ def test_bad_inputs_and_levels():
     large = INPUTS.copy()
     large[1, 2] = 1e30
     for call in (exact().predict, exact().certify):
-        with pytest.raises(ValueError, match="X must be within about .* steps of the grid of exact noise"):
+        with pytest.raises(ValueError, match=r"X must be within about .* steps of the grid of exact noise"):
             call(large)
-    with pytest.raises(ValueError, match="n_samples must be at most .* with noise='exact'"):
+    with pytest.raises(ValueError, match=r"n_samples must be at most .* with noise='exact'"):
         exact(certifier__alpha=1e-12).certify(INPUTS)
 
 
@@ -352,7 +356,8 @@ def test_certificates_do_without_a_part_of_alpha(monkeypatch):
     infer = FirstOrderCertifier.infer
     monkeypatch.setattr(FirstOrderCertifier, "infer", lambda self, tally: used.append(self.alpha) or infer(self, tally))
     exact().certify(INPUTS)
-    assert used and set(used) == {lower_level(0.001)}
+    assert used
+    assert set(used) == {lower_level(0.001)}
 
 
 def test_votes_one_by_one():

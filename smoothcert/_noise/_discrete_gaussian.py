@@ -11,7 +11,8 @@ number.
 
 **Uniform part.** Let the cell :math:`c` have its smallest density :math:`\varphi_{min}` at its outer end, and let
 :math:`n_c = \lfloor 2^{16} w\varphi_{min} \rfloor`. Of the :math:`2^{16}` values of 16 random bits, :math:`n_c` stand
-for this cell, and 48 more bits are the place in it: a uniform law. This serves 99% of all draws, in one look at a table.
+for this cell, and 48 more bits are the place in it: a uniform law. This serves 99% of all draws, by one look at a
+table.
 
 **Rest.** What is left of the density, :math:`\varphi(z) - n_c/(2^{16}w) \ge 0`, is drawn by the other values. The cell
 is found by comparing 64 random bits with the masses that are left, computed to more than 50 digits; the place in it by
@@ -158,9 +159,9 @@ class DiscreteGaussian:
             flat[start : start + len(words)] = number
             rest.append(start + np.flatnonzero(slot >= self.n_certain))
         at = np.concatenate(rest) if rest else np.empty(0, np.intp)
-        cell, place = self._rest(seed, stream, len(at))
+        cell, inside = self._rest(seed, stream, len(at))
         if self.shift >= 0:
-            flat[at] = (cell << self.shift) + (place >> (_PLACE_BITS - self.shift))
+            flat[at] = (cell << self.shift) + (inside >> (_PLACE_BITS - self.shift))
         else:
             flat[at] = cell >> -self.shift
 
@@ -234,7 +235,7 @@ class DiscreteGaussian:
         return np.where(self.inner.take(cell) < 0.0, 2**_PLACE_BITS - 1 - outwards, outwards), accepted
 
     def _chance(self, cell: IndexArray, part: FloatArray) -> FloatArray:
-        """Return what is left of the density in cells, over its largest value, at places from 0, the inner end, to 1."""
+        """Return what is left of the density in cells, over its largest value, at places from 0, the inner end, on."""
         # The distance from the point next to 0, without the rounding that a difference of two numbers far from 0 has.
         distance = self.width * (part - self.side[cell])
         exponent = distance * (2.0 * np.abs(self.inner[cell]) + distance)
@@ -243,7 +244,7 @@ class DiscreteGaussian:
         return chance
 
     def _rest_cells(self, words: NDArray[np.uint64]) -> IndexArray:
-        cell = self.guide[words >> np.uint64(48)].astype(np.int64)
+        cell: IndexArray = self.guide[words >> np.uint64(48)].astype(np.int64)
         unsure = np.flatnonzero(cell < 0)
         cell[unsure] = np.searchsorted(self.thresholds, words[unsure], side="right")
         return cell
@@ -255,7 +256,7 @@ def _level(cell: int, place: int, shift: int) -> int:
 
 @lru_cache(maxsize=16)
 def _digest(seed: Seed, stream: int) -> NDArray[np.uint32]:
-    return np.random.SeedSequence((_PURPOSE, stream, *seed)).generate_state(8)
+    return np.asarray(np.random.SeedSequence((_PURPOSE, stream, *seed)).generate_state(8), dtype=np.uint32)
 
 
 def _generator(seed: Seed, number: int, stream: int) -> np.random.SFC64:
@@ -296,13 +297,14 @@ def discrete_gaussian(ratio: Fraction) -> DiscreteGaussian:
         ends = [(cell.least - Decimal(n) / _SLOTS) / roof for cell, n, roof in zip(cells, counts, roofs, strict=True)]
         bent = float(scale / ratio) ** 2 / 8.0
         lines = [_line(cell, float(end), a * bent) for cell, end, a in zip(cells, ends, steepness, strict=True)]
-        unit, cumulative = 2**64 / sum(masses), list(accumulate(masses))
+        cumulative = list(accumulate(masses))
+        unit = 2**64 / cumulative[-1]
         thresholds = [min(int((mass * unit).to_integral_value()), 2**64 - 1) for mass in cumulative[:-1]]
         moved = float(sum(roofs))
     n_certain = sum(counts)
     slots = np.zeros(_SLOTS, np.int32)
     slots[:n_certain] = np.repeat(np.arange(first, last + 1) * 2 ** max(shift, 0), counts)
-    largest = int(_END * ratio + max(scale, 1)) + 2
+    largest = int(_END * ratio + scale) + 3
     return DiscreteGaussian(
         ratio=ratio,
         shift=shift,

@@ -9,10 +9,13 @@ Given the cells these distances are independent, with means below :math:`2^{-90}
 move a projection by at most :math:`11\cdot2^{-49}`, but with probability :math:`2e^{-60}`, and never by more than
 :math:`\sqrt d\,2^{-49}`. The middle is computed with an error of at most :math:`2^{-51}|Z|`, the sum of products, where
 it is near an edge, with one of :math:`3\cdot2^{-53}|Z|`, and its quotient by the length of the direction with one below
-:math:`2^{-49}`. As :math:`|Z| \le \sqrt d + 10` but with probability :math:`e^{-50}`, all this moves a projection by less
-than :math:`\varepsilon = 2^{-48}(\frac14\sqrt d + \frac12\min(\sqrt d, 11) + 4)`. So no projection falls into another bin
-than that of the true normal vector, unless the latter's is that close to an edge, which has a probability of at most
-:math:`2\varphi(0)\varepsilon` for each edge.
+:math:`2^{-49}`. As :math:`|Z| \le \sqrt d + 10` but with probability :math:`e^{-50}`, all this moves a projection by
+less than
+
+.. math:: \varepsilon = 2^{-48}\Bigl(\tfrac14\sqrt d + \tfrac12\min(\sqrt d, 11) + 4\Bigr) .
+
+So no projection falls into another bin than that of the true normal vector, unless the latter's is that close to an
+edge, which has a probability of at most :math:`2\varphi(0)\varepsilon` for each edge.
 
 Together they must be below one percent of alpha, which certificates do without.
 """

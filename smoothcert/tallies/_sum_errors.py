@@ -10,8 +10,9 @@ Sums of `k` products in float64, in whatever order and with or without fused ope
 Stability of Numerical Algorithms, section 3.1). What is rounded off on top of that is known.
 
 Exact noise is known by the middle of a narrow cell only, within ``2^-49 + 2^-51 |Z|`` of the normal number in it. So a
-square may be off by ``24 u Z^2 + 2^-49``, which counts as 24 terms and `NOISE_ERROR`. In vector sums, with weights of at
-most one, it is covered by the one percent that is added to the rounding to steps, for up to 10^5 samples in one update.
+square may be off by ``24 u Z^2 + 2^-49``, which counts as 24 terms and `NOISE_ERROR`. In vector sums, with weights of
+at most one, the relative error counts as 4 terms, and the rest is covered by the one percent that is added to the
+rounding to steps, for up to 10^5 samples in one update.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def counts_of_slots(law):
 
 
 @pytest.mark.parametrize(
-    "start, width, n", [(Fraction(-10), Fraction(1, 64), 40), (Fraction(-1, 3), Fraction(1, 97), 60)]
+    ("start", "width", "n"), [(Fraction(-10), Fraction(1, 64), 40), (Fraction(-1, 3), Fraction(1, 97), 60)]
 )
 def test_masses_and_densities(start, width, n):
     with localcontext(Context(prec=60)):
@@ -85,7 +85,7 @@ def test_law_of_cells(ratio):
 
 @pytest.mark.parametrize("ratio", RATIOS)
 def test_density_in_cells(ratio):
-    """Uniform places and accepted ones have together the density of the normal law, relative to what rejection moves."""
+    """Uniform places and accepted ones have together the density of the normal law."""
     law = discrete_gaussian(ratio)
     counts = counts_of_slots(law)
     for index in range(0, len(law.inner), 11):
@@ -164,7 +164,7 @@ def test_whole_numbers_follow_from_cells(ratio):
 
 
 @pytest.mark.parametrize("ratio", [QUANTUM, Fraction(2**12)])
-@pytest.mark.parametrize("method, dtype", [("levels", np.float32), ("levels", np.float64), ("cells", np.float64)])
+@pytest.mark.parametrize(("method", "dtype"), [("levels", np.float32), ("levels", np.float64), ("cells", np.float64)])
 def test_a_shorter_array_gets_the_beginning(ratio, method, dtype):
     law = discrete_gaussian(ratio)
     long, short = np.empty((2000, 101), dtype), np.empty((77, 101), dtype)
@@ -187,7 +187,8 @@ def test_tails_to_the_last_level(ratio):
     for word in (*words, *np.random.default_rng(0).integers(0, 2**64, 1000, dtype=np.uint64)):
         cell = law._rest_cells(np.array([word]))[0]
         assert cell == sum(int(t) <= int(word) for t in law.thresholds)
-    assert ends(law, 0)[0] <= -10 and ends(law, last)[1] >= 10
+    assert ends(law, 0)[0] <= -10
+    assert ends(law, last)[1] >= 10
     assert law.largest >= int(10 * ratio)
 
 

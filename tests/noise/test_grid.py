@@ -16,7 +16,7 @@ def squared_length(vector):
     return sum((Fraction(v) ** 2 for v in vector), Fraction(0))
 
 
-@pytest.mark.parametrize("sigma, d", [(0.25, 1), (0.25, 3072), (0.3, 150_528), (1e-3, 7)])
+@pytest.mark.parametrize(("sigma", "d"), [(0.25, 1), (0.25, 3072), (0.3, 150_528), (1e-3, 7)])
 def test_the_default_grid_takes_little(sigma, d):
     grid = make_grid(sigma, None, d)
     assert np.sqrt(d) * grid.step <= 2.0**-9 * sigma
@@ -36,7 +36,8 @@ def test_length_lost_in_fractions(quantum):
         # |x - Q(x)| + sqrt(d) h / 2 is at most the length, compared by squares.
         adversary = 5 * (step / 2) ** 2
         room = Fraction(length) ** 2 - squared_length(moved) - adversary
-        assert room > 0 and room**2 >= 4 * squared_length(moved) * adversary
+        assert room > 0
+        assert room**2 >= 4 * squared_length(moved) * adversary
         assert length <= np.sqrt(5) * grid.step * 1.01
 
 
@@ -69,7 +70,7 @@ def test_points_of_a_given_grid_lose_nothing(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sigma, quantum", [(0.25, None), (0.25, 1 / 255), (0.3, 0.01), (3.0, 3.0)])
+@pytest.mark.parametrize(("sigma", "quantum"), [(0.25, None), (0.25, 1 / 255), (0.3, 0.01), (3.0, 3.0)])
 @pytest.mark.parametrize("seen", [False, True])
 def test_sums_are_exact(dtype, sigma, quantum, seen):
     """Noisy rows are the products of whole numbers with the step, and these are sums in exact arithmetic."""
@@ -111,7 +112,7 @@ def test_noise_with_several_ratios():
 
 
 @pytest.mark.parametrize(
-    "sigma, quantum, message",
+    ("sigma", "quantum", "message"),
     [
         (0.25, 0.3, "quantum must be at most sigma, got 0.3 where sigma is 0.25"),
         (0.25, 1e-9, "quantum must be at least sigma / 4194304, got 1e-09"),
@@ -129,7 +130,7 @@ def test_rows_that_do_not_fit():
     grid.check(X, np.dtype(np.float32))
     X[1, 2] = 1e30
     for dtype in (np.float32, np.float64):
-        with pytest.raises(ValueError, match="got row 1, where a feature has the size of .*e\\+3"):
+        with pytest.raises(ValueError, match=r"got row 1, where a feature has the size of .*e\+3"):
             grid.check(X, np.dtype(dtype))
     X[1, 2] = 2.0**9
     grid.check(X, np.dtype(np.float64))
@@ -159,5 +160,5 @@ def test_part_of_alpha():
     check_error_share(grid, 0.001, 2_000_000, 3072, 59)
     check_error_share(grid, 0.001, 50_000_000, 3072, 0)
     check_error_share(make_grid(0.25, None, 150_528), 0.001, 100_000, 150_528, 59)
-    with pytest.raises(ValueError, match="n_samples must be at most .* with noise='exact'"):
+    with pytest.raises(ValueError, match=r"n_samples must be at most .* with noise='exact'"):
         check_error_share(grid, 1e-9, 100_000, 3072, 59)
