@@ -146,6 +146,15 @@ SIGMA_RULE = Rule(
 )
 
 
+QUANTUM_RULE = Rule(
+    "None or a positive finite number",
+    lambda value: value is None or (SIGMA_RULE.holds(value) and not isinstance(value, ColumnSigma)),
+    "It is the step of the grid of exact noise in units of X, for example 1 / 255 for 8-bit images; None chooses one. "
+    "For a step of its own in each feature give an array in the shape of one input, or a mapping of column names to "
+    "numbers.",
+)
+
+
 def is_single(sigma: Any) -> bool:
     """Return whether sigma is one number for all features."""
     return _is_number(sigma)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from ._asked import as_class_indices, check_asked_radii, check_max_samples
 from ._certificates import Certificates, build_certificates, effective_sigma, issue_radius, with_rows_of
+from ._column_noise import ColumnNoise
 from ._engine import (
     EvidenceStore,
     Progress,
@@ -43,11 +45,11 @@ from ._input_checks import (
 )
 from ._inputs import Inputs
 from ._journal import Journal, RunDescription
-from ._models import TrainingSettings, adapt, check_base, check_trainable, unfrozen
-from ._noise import seed_from
+from ._models import TrainingSettings, Voter, adapt, check_base, check_trainable, unfrozen
+from ._noise import Grid, check_error_share, lower_level, make_grid, seed_from
 from ._parallel import Executor, broadcast
 from ._parameters import Rule, any_integer, check_parameters, integer, one_of, optional
-from ._sigma import SIGMA_RULE, ColumnSigma, is_single, radius_unit, resolve_sigma
+from ._sigma import QUANTUM_RULE, SIGMA_RULE, ColumnSigma, is_single, one_for_each, radius_unit, resolve_sigma
 from ._sklearn_compat import routing_enabled
 from ._validation import FloatArray
 from ._version import __version__
@@ -95,6 +97,16 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         means that this feature is not perturbed: the certificate is about the others, and the column may hold anything
         that the base can handle. It may be changed after `fit`: votes then have the new noise, and the base stays
         trained for the old one.
+    noise : {"gaussian", "exact"}, default="gaussian"
+        How noise is drawn for votes. ``"gaussian"``: in floating point, rounded like everything there. ``"exact"``:
+        inputs are rounded to a fine grid, and noise is drawn as whole numbers of steps of it, from random bits, with
+        exactly the probabilities that the proofs assume. Training is the same for both, and with ``voting="soft"``
+        nothing is drawn.
+    quantum : float, array-like or mapping, default=None
+        Step of the grid of exact noise, in the units of `X`; an array or a mapping has one for each feature. Inputs on
+        the grid lose nothing, and their certificates are about inputs on the grid: for 8-bit images in [0, 1] give
+        ``1 / 255``. All others lose up to the length of a vector of steps. None takes sigma times a power of two, which
+        loses less than 0.002 sigma.
     certifier : certifier, default=None
         What proves the radii, for example `DipoleCertifier()`. None means `DirectionalCertifier()`.
     voting : {"hard", "soft"}, default="hard"
@@ -163,6 +175,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     _rules: ClassVar[Mapping[str, Rule]] = {
         "sigma": SIGMA_RULE,
+        "noise": one_of("gaussian", "exact"),
+        "quantum": QUANTUM_RULE,
         "voting": one_of("hard", "soft"),
         "n_augment": integer(0, "0 trains without noise."),
         "augmentation": one_of("replicate", "passes"),
@@ -185,6 +199,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         estimator: Any,
         *,
         sigma: Any = 0.25,
+        noise: str = "gaussian",
+        quantum: Any = None,
         certifier: BaseCertifier | None = None,
         voting: str = "hard",
         n_augment: int = 10,
@@ -200,6 +216,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ) -> None:
         self.estimator = estimator
         self.sigma = sigma
+        self.noise = noise
+        self.quantum = quantum
         self.certifier = certifier
         self.voting = voting
         self.n_augment = n_augment
@@ -312,7 +330,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if self.abstain_label is None:
             return labels
         ordered = np.sort(counts, axis=1)
-        alpha = self._certifier().alpha
+        alpha = float(self._certifier().alpha)
+        alpha = lower_level(alpha) if self.noise == "exact" else alpha
         unsure = np.array([_too_close(first, second, alpha) for second, first in ordered[:, -2:]])
         answer = np.array([self.abstain_label])
         if labels.dtype.kind != answer.dtype.kind:
@@ -410,9 +429,21 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         warn_of_few_samples(certifier)
         started = time.perf_counter()
         model = adapt(self.estimator_)
-        X, noise = model.prepare(inputs.rows), inputs.noise
-        keys, unit = inputs.keys(X), inputs.unit * effective_sigma(noise, X.dtype)
-        lost = inputs.in_radius_units(length_lost(inputs.rows, X, noise))
+        X, noise, grid = model.prepare(inputs.rows), inputs.noise, self._grid(inputs)
+        used = certifier
+        if grid is None:
+            unit = inputs.unit * effective_sigma(noise, X.dtype)
+            lost = inputs.in_radius_units(length_lost(inputs.rows, X, noise))
+        else:
+            most = certifier.n_selection + max(certifier.n_samples, max_samples or 0)
+            check_error_share(grid, float(certifier.alpha), most, inputs.n_noisy, certifier.n_edges)
+            used = certifier.at_level(lower_level(float(certifier.alpha)))
+            unit = inputs.unit * (noise if isinstance(noise, float) else 1.0)
+            X = _to_grid(grid, inputs, X.dtype, model)
+            # Behind the steps of a pipeline an adversary's input is on no grid.
+            lost = grid.length_lost(inputs.rows, keep_points=space == "input")
+            lost = inputs.in_radius_units(lost)
+        keys = inputs.keys(X)
         voter, seed = inputs.with_frames(model.voter(self.classes_)), seed_from(self.random_state)
         gradients = voter.differentiable(X[0])
         refuse_directions_of_frames(certifier, gradients, inputs)
@@ -431,6 +462,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         question = Question(asked=asked, thresholds=thresholds, labels=labels, max_samples=max_samples, ranks=ranks)
         provenance = {
             "sigma": inputs.plain_sigma,
+            **({} if grid is None else {"noise": "exact", "quantum": grid.describe()}),
             "alpha": float(certifier.alpha),
             "n_samples": int(certifier.n_samples),
             "n_selection": int(certifier.n_selection),
@@ -443,9 +475,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             description = RunDescription(
                 model=voter.fingerprint_state(),
                 classes=self.classes_,
-                certifier=certifier,
+                certifier=used,
                 gradients=gradients,
                 sigma=inputs.sigma,
+                grid=grid,
                 n_noisy=inputs.n_noisy,
                 feature_scale=inputs.feature_scale,
                 effective_sigma=unit,
@@ -459,13 +492,13 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 provenance=provenance,
             )
             evidence_store = Journal(journal, description)
-        stages = stages_for(certifier, question, gradients, len(X), inputs.n_noisy, len(self.classes_))
+        stages = stages_for(used, question, gradients, len(X), inputs.n_noisy, len(self.classes_))
         most = certifier.n_selection + max(certifier.n_samples, max_samples or 0)
         with (
             evidence_store as store,
             voter.evaluation_mode(),
             self._show_progress("certify", len(X), most, by_looks=asked is not None) as progress,
-            broadcast(Sampler(voter, noise, store.seed, self.batch_size), self.n_jobs) as sampler,
+            broadcast(Sampler(voter, noise, store.seed, self.batch_size, grid), self.n_jobs) as sampler,
         ):
             executor = Executor(self.n_jobs, progress.advance)
             run = Run(sampler=sampler, executor=executor, progress=progress, X=X, keys=keys)
@@ -518,17 +551,21 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             classes=self.classes_,
         )
 
-    def _votes(self, X: Any) -> IntArray:
-        inputs = self._ready(X)
+    def _votes(self, X: Any, wrap: Callable[[Voter], Voter] | None = None) -> IntArray:
+        """Return the votes for each class; with `wrap`, cast in this process by what it makes of the voter."""
+        inputs, n_jobs = self._ready(X), self.n_jobs if wrap is None else 1
         model = adapt(self.estimator_)
-        X, voter = model.prepare(inputs.rows), inputs.with_frames(model.voter(self.classes_))
-        sampler = Sampler(voter, inputs.noise, seed_from(self.random_state), self.batch_size)
+        X, voter, grid = model.prepare(inputs.rows), inputs.with_frames(model.voter(self.classes_)), self._grid(inputs)
+        if grid is not None:
+            X = _to_grid(grid, inputs, X.dtype, model)
+        voter = voter if wrap is None else wrap(voter)
+        sampler = Sampler(voter, inputs.noise, seed_from(self.random_state), self.batch_size, grid)
         with (
             self._show_progress("predict", len(X), self.n_votes) as progress,
             voter.evaluation_mode(),
-            broadcast(sampler, self.n_jobs) as sent,
+            broadcast(sampler, n_jobs) as sent,
         ):
-            executor = Executor(self.n_jobs, progress.advance)
+            executor = Executor(n_jobs, progress.advance)
             run = Run(sampler=sent, executor=executor, progress=progress, X=X, keys=inputs.keys(X))
             return count_votes(run, self.n_votes, len(self.classes_))
 
@@ -576,6 +613,22 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return Inputs.from_array(X, *noise)
         return Inputs.from_frame(as_frame(X, self._frame_columns), *noise)
 
+    def _grid(self, inputs: Inputs) -> Grid | None:
+        """Return the grid of exact noise, None for noise in floating point."""
+        if self.noise != "exact":
+            return None
+        quantum = self.quantum
+        if quantum is not None and not isinstance(quantum, numbers.Real):
+            names = getattr(self, "feature_names_in_", None)
+            quantum = one_for_each("quantum", quantum, self._input_shape, names).reshape(-1)
+            if not isinstance(inputs.noise, ColumnNoise):
+                raise ValueError(
+                    "quantum must be one number where sigma is one number, got one for each feature. Give sigma for "
+                    "each feature too."
+                )
+            quantum = quantum[np.asarray(inputs.sigma).reshape(-1) > 0.0]
+        return make_grid(inputs.noise, quantum, inputs.n_noisy)
+
     def _find_units(self, X: Any) -> tuple[ColumnSigma, FloatArray] | None:
         """Return the units of the columns of training data, and what they were found by."""
         if not isinstance(self.sigma, ColumnSigma):
@@ -607,6 +660,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"certifier must be a certifier such as DipoleCertifier() or None, got {self.certifier!r}.{hint}"
             )
         self._certifier().check_params()
+        if self.quantum is not None and self.noise != "exact":
+            raise ValueError(
+                f"quantum must be None unless noise='exact', got {self.quantum!r}. Set noise='exact', or leave it out."
+            )
         self._check_training()
         if self.augmentation == "passes" and not hasattr(self.estimator, "partial_fit"):
             raise TypeError(
@@ -651,6 +708,13 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = False
         tags.classifier_tags.multi_class = True
         return tags
+
+
+def _to_grid(grid: Grid, inputs: Inputs, dtype: Any, model: Any) -> FloatArray:
+    """Return rows on the grid, in the precision in which the base computes."""
+    grid.check(inputs.rows, np.dtype(dtype))
+    rows: FloatArray = model.prepare(grid.round(inputs.rows))
+    return rows
 
 
 def _too_close(first: int, second: int, alpha: float) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._column_noise import Sigma, count_noisy
 from .._models import Voter
-from .._noise import Seed, block_slices
+from .._noise import Grid, Seed, block_slices
 from .._validation import FloatArray, IndexArray
 from ..tallies import Tally
 
@@ -55,12 +55,15 @@ class Sampler:
         Seed of the run.
     batch_size : int or None
         Noisy rows in one call of the model; None chooses by the size of a row.
+    grid : Grid or None
+        Grid of exact noise; None for noise that is rounded wherever it is.
     """
 
     voter: Voter
     sigma: Sigma
     entropy: int
     batch_size: int | None = None
+    grid: Grid | None = None
 
     def draws_per_call(self, n_features: int, sides: int, largest_block: int) -> int:
         """Return the draws of noise that go into one call of the model: at least one block."""
@@ -75,15 +78,15 @@ class Sampler:
         Each block has noise of its own and enters its tally by itself, so counts and sums do not depend on how blocks
         are put together.
         """
-        arrays, shape = self.voter.arrays, pieces[0].row.shape
+        needs_noise = any(piece.tally.needs_noise for piece in pieces)
+        arrays, shape = self._arrays(needs_noise), pieces[0].row.shape
         n_features, sides = pieces[0].row.size, 2 if paired else 1
         n_noisy = count_noisy(self.sigma, n_features)
         largest = max(piece.block_size for piece in pieces)
         calls = _calls(pieces, self.draws_per_call(n_features, sides, largest))
         with arrays.inference_context():
             flat = [arrays.row(piece.row) for piece in pieces]
-            needs_noise = any(piece.tally.needs_noise for piece in pieces)
-            separate = needs_noise or paired or n_noisy < n_features
+            separate = needs_noise or paired or n_noisy < n_features or self.grid is not None
             buffers = _Buffers(arrays, flat[0], shape, sides, flat[0][:n_noisy] if separate else None)
             for call in calls:
                 room = buffers.room([length for _, _, length in call])
@@ -106,17 +109,22 @@ class Sampler:
         Always one block at a time: gradients are real numbers, which differ in the last bits between batches of
         different sizes.
         """
-        arrays, shape = self.voter.arrays, piece.row.shape
+        arrays, shape = self._arrays(seen=False), piece.row.shape
         x = arrays.row(piece.row)
         n_noisy = count_noisy(self.sigma, piece.row.size)
         candidate = int(piece.tally.candidate[0])  # type: ignore[attr-defined]
         for block, n in block_slices(piece.n_draws, piece.block_size, *piece.blocks):
             rows = arrays.empty(n, x)
-            noise = rows if n_noisy == piece.row.size else arrays.empty(n, x[:n_noisy])
+            in_place = n_noisy == piece.row.size and self.grid is None
+            noise = rows if in_place else arrays.empty_noise(n, x[:n_noisy])
             arrays.standard_normal(Seed(self.entropy, stage, piece.key, block), noise)
             arrays.add_noise(x, noise, self.sigma, rows)
             votes, gradients = self.voter.vote_with_gradients(rows.reshape(-1, *shape), candidate)
             piece.tally.update(arrays.gradients_in_units(gradients.reshape(1, n, -1), self.sigma), votes[None])
+
+    def _arrays(self, seen: bool) -> Any:
+        """Return where noise is made; `seen` tells whether tallies look at it."""
+        return self.voter.arrays if self.grid is None else self.voter.arrays.on_grid(self.grid, seen)
 
     def _vote(self, rows: Any, batch: int) -> IndexArray:
         parts = -(-len(rows) // batch)
@@ -191,7 +199,7 @@ class _Buffers:
             self._most = n
             self._noisy = self._arrays.empty(self._sides * n, self._like)
             own = self._like_noise
-            self._noise = self._noisy if own is None else self._arrays.empty(n, own)
+            self._noise = self._noisy if own is None else self._arrays.empty_noise(n, own)
         rows = self._noisy[: self._sides * n]
         far = rows[n:] if self._sides == 2 else None
         return _Room(spans, self._noise[:n], rows[:n], far, rows.reshape(-1, *self._shape))

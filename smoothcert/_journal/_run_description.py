@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._certificates import plain_value
 from .._engine import Question
+from .._noise import Grid
 from .._validation import FloatArray
 from ..certifiers import BaseCertifier
 from ..certifiers._lookup import FUNCTION, certifier_name
@@ -33,6 +34,8 @@ class RunDescription:
         Whether the model has input gradients.
     sigma : float or ndarray
         Standard deviation of the noise, one for all features or one for each.
+    grid : Grid or None
+        Grid of exact noise.
     n_noisy : int
         Number of features with noise.
     feature_scale : ndarray or None
@@ -61,6 +64,7 @@ class RunDescription:
     certifier: BaseCertifier
     gradients: bool
     sigma: float | FloatArray
+    grid: Grid | None
     n_noisy: int
     feature_scale: FloatArray | None
     effective_sigma: float
@@ -77,11 +81,13 @@ class RunDescription:
         """Return what must be the same for the run to be continued, in words or as fingerprints."""
         rows = f"{len(self.X)} rows of shape {self.X.shape[1:]} in {self.X.dtype}"
         # The same evidence proves other radii for inputs that were cast.
-        cast, content = ("", self.keys) if self.lost is None else (" cast from float64", (self.keys, self.lost))
+        how = " cast from float64" if self.grid is None else " rounded to the grid"
+        cast, content = ("", self.keys) if self.lost is None else (how, (self.keys, self.lost))
         return {
             "model": f"fingerprint {fingerprint(self.model)[:32]}",
             "classes": f"{len(self.classes)} labels, fingerprint {fingerprint(self.classes)[:32]}",
             "sigma": self._sigma(),
+            "noise": "gaussian" if self.grid is None else f"exact, quantum={_short(self.grid.describe())}",
             "certifier": f"{certifier_name(type(self.certifier))} with {self._parameters()}",
             "random_state": str(self.seed) if self.seeded else "None",
             "X": f"{rows}{cast}, fingerprint {fingerprint(content)[:32]}",
@@ -126,6 +132,11 @@ class RunDescription:
 
     def _parameters(self) -> str:
         return json.dumps(self.certifier.get_params(), default=_plain_parameter, sort_keys=True)
+
+
+def _short(step: Any) -> str:
+    many = isinstance(step, list) and len(step) > 16
+    return f"{len(step)} numbers, fingerprint {fingerprint(step)[:32]}" if many else repr(step)
 
 
 def _plain_parameter(value: Any) -> Any:

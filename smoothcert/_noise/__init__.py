@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ._error_share import check_error_share, lower_level
+from ._grid import Grid, make_grid
 from ._numpy import NumpyArrays
 from ._seeds import (
     ESTIMATION,
@@ -29,11 +31,15 @@ __all__ = [
     "SCREEN",
     "SELECTION",
     "VOTE",
+    "Grid",
     "NumpyArrays",
     "Seed",
     "block_size",
     "block_slices",
+    "check_error_share",
     "hash_row",
+    "lower_level",
+    "make_grid",
     "pilot_stage",
     "seed_for_purpose",
     "seed_from",

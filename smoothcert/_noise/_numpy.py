@@ -27,6 +27,16 @@ class NumpyArrays:
         """Return room for flat rows."""
         return np.empty((n_rows, like.size), dtype=like.dtype)
 
+    def empty_noise(self, n_rows: int, like: FloatArray) -> FloatArray:
+        """Return room for the noise of flat rows."""
+        return self.empty(n_rows, like)
+
+    def on_grid(self, grid: Any, seen: bool) -> NumpyArrays:
+        """Return where exact noise is made; `seen` tells whether tallies look at it."""
+        from ._exact import ExactNumpyArrays
+
+        return ExactNumpyArrays(grid, seen)
+
     def inference_context(self) -> AbstractContextManager[Any]:
         """Return what to enter before rows are built and put to the vote."""
         return nullcontext()

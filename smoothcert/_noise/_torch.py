@@ -65,6 +65,16 @@ class TorchArrays:
         """Return room for flat rows."""
         return torch.empty((n_rows, like.numel()), dtype=like.dtype, device=self.device)
 
+    def empty_noise(self, n_rows: int, like: torch.Tensor) -> Any:
+        """Return room for the noise of flat rows."""
+        return self.empty(n_rows, like)
+
+    def on_grid(self, grid: Any, seen: bool) -> TorchArrays:
+        """Return where exact noise is made; `seen` tells whether tallies look at it."""
+        from ._exact_torch import ExactTorchArrays
+
+        return ExactTorchArrays(self.device, grid, seen)
+
     def inference_context(self) -> AbstractContextManager[Any]:
         """Return what to enter before rows are built and put to the vote."""
         return torch.inference_mode()

@@ -116,6 +116,12 @@ class BaseCertifier(BaseEstimator, ABC):
     """How many times the first-order radius it may be hoped to certify. An input whose votes promise less than an asked
     radius by more than this factor is given up early; it does not enter any proof."""
 
+    @property
+    def n_edges(self) -> int:
+        """Edges of bins into which its tallies put projections of the noise. Exact noise allows for numbers that are
+        too close to one of them to be told apart."""
+        return 0
+
     def __init__(self, n_samples: int = 100_000, n_selection: int = 100, alpha: float = 0.001) -> None:
         self.n_samples = n_samples
         self.n_selection = n_selection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from scipy.sparse import csr_array
 
 from .._validation import FloatArray
 from ._base import IntArray
-from ._sum_errors import SUM_STEPS, gamma, length_error, round_square_down, square_of_length_up
+from ._sum_errors import NOISE_ERROR, SUM_STEPS, gamma, length_error, round_square_down, square_of_length_up
 
 
 def norm_sq_of(grad_sum: FloatArray, grad_sq: FloatArray, grad_error: FloatArray, n: IntArray) -> FloatArray:
@@ -48,7 +49,8 @@ def gradient_sums(noise: Any, weight: FloatArray) -> VectorSums:
         found = _weighted_square(weight, wide)
         square = found.cpu().numpy()
     n_samples, n_features = noise.shape
-    square = round_square_down(square, gamma(n_samples * n_features + 4) * square)
+    n_numbers = n_samples * n_features
+    square = round_square_down(square, gamma(n_numbers + 40) * square + n_numbers * NOISE_ERROR)
     return VectorSums(round_sum(total), square, length_error(n_samples, n_features, square, n_samples + 4))
 
 
@@ -72,7 +74,8 @@ def squares_by_class(noise: Any, votes: IntArray, n_classes: int) -> FloatArray:
     known = (votes >= 0) & (votes < n_classes)
     place = np.where(known, votes, n_classes).astype(np.intp)
     square = np.asarray(np.bincount(place, weights=lengths, minlength=n_classes + 1)[:n_classes], dtype=np.float64)
-    return round_square_down(square, gamma(sum(noise.shape) + 4) * square)
+    n_samples, n_features = noise.shape
+    return round_square_down(square, gamma(n_samples + n_features + 40) * square + n_samples * n_features * NOISE_ERROR)
 
 
 class DirectionalSums(NamedTuple):
@@ -97,7 +100,7 @@ def directional_sums(
     wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
     lengths = (wide[:, None] @ wide[:, :, None])[:, 0, 0] if on_host else wide.square().sum(1).cpu().numpy()
     along = wide @ direction if on_host else (wide @ wide.new_tensor(direction)).cpu().numpy()
-    place = bins_of(along, edges)
+    place = place_in_bins(along, edges, wide, direction, lengths)
     counts = np.bincount(2 * place + hit, minlength=2 * len(strata)).reshape(-1, 2)
     stratum, n_strata = strata[place], int(strata[-1]) + 1
     weights = np.zeros((len(hit), n_strata))
@@ -109,7 +112,8 @@ def directional_sums(
     # times gamma(d) of these, and the vectors across by twice gamma(d) of their lengths, beside the summation.
     whole = 0.25 * np.bincount(stratum, weights=lengths, minlength=n_strata)
     n_samples, n_features = noise.shape
-    rounded = round_square_down(square, gamma(n_samples + 4 * n_features + 40) * whole)
+    lost = gamma(n_samples + 4 * n_features + 80) * whole + n_samples * n_features * NOISE_ERROR
+    rounded = round_square_down(square, lost)
     in_stratum = np.bincount(stratum, minlength=n_strata)
     error = length_error(in_stratum, n_features, np.ceil(whole), n_samples + 2 * n_features + 20)
     return DirectionalSums(counts[:, 1], counts.sum(axis=1), round_sum(across), rounded, error)
@@ -127,7 +131,8 @@ def class_sums(
     wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
     lengths = (wide[:, None] @ wide[:, :, None])[:, 0, 0] if on_host else wide.square().sum(1).cpu().numpy()
     along = wide @ direction if on_host else (wide @ wide.new_tensor(direction)).cpu().numpy()
-    place, n_bins, n_strata = bins_of(along, edges), len(strata), int(strata[-1]) + 1
+    place, n_bins = place_in_bins(along, edges, wide, direction, lengths), len(strata)
+    n_strata = int(strata[-1]) + 1
     trials = np.bincount(place, minlength=n_bins)
     which = np.flatnonzero(group >= 0)
     group, place = group[which], place[which]
@@ -142,7 +147,8 @@ def class_sums(
     # As for one class: what the part along takes off is known up to some roundings of the whole length.
     whole = np.bincount(slot, weights=lengths[which], minlength=n_slots)
     n_samples, n_features = noise.shape
-    rounded = round_square_down(square, gamma(n_samples + 4 * n_features + 40) * whole)
+    lost = gamma(n_samples + 4 * n_features + 80) * whole + n_samples * n_features * NOISE_ERROR
+    rounded = round_square_down(square, lost)
     in_slot = np.bincount(slot, minlength=n_slots)
     error = length_error(in_slot, n_features, np.ceil(whole), n_samples + 2 * n_features + 20)
     shape = (n_groups, n_strata)
@@ -180,6 +186,36 @@ def bins_of(values: FloatArray, edges: tuple[float, ...]) -> IntArray:
     np.clip(tick, 0.0, _TICKS - 1.0, out=tick)
     place = certain[tick.astype(np.intp)]
     place += values >= with_end[place]
+    return place
+
+
+def place_in_bins(
+    along: FloatArray, edges: tuple[float, ...], noise: Any, direction: FloatArray, lengths: FloatArray
+) -> IntArray:
+    """Return the bin of each sample, as if its component along the direction had been computed with hardly any error.
+
+    Parameters
+    ----------
+    along : ndarray of shape (n,)
+        Computed components, each with an error of at most ``gamma(d)`` times the length of the noise; also changed in
+        place where they are near an edge.
+    edges : tuple of float
+    noise : array or tensor of float64, shape (n, d)
+    direction : ndarray of shape (d,)
+        Of length one up to ``gamma(d)`` and some roundings.
+    lengths : ndarray of shape (n,)
+        Squared lengths of the noise.
+    """
+    place = bins_of(along, edges)
+    padded = np.concatenate([[-np.inf], edges, [np.inf]])
+    gap = np.minimum(along - padded[place], padded[place + 1] - along)
+    doubt = 3.0 * gamma(len(direction) + 16.0)
+    for sample in np.flatnonzero(gap <= doubt * (np.sqrt(lengths) + np.abs(along))):
+        row = np.asarray(noise[sample] if isinstance(noise, np.ndarray) else noise[sample].cpu())
+        # Sums without rounding, of products with one rounding each.
+        length = math.sqrt(math.fsum(direction * direction))
+        along[sample] = math.fsum(row * direction) / length if length else 0.0
+        place[sample] = np.searchsorted(edges, along[sample], side="right")
     return place
 
 

@@ -1,5 +1,6 @@
 """Sums of noise are rounded to the side that certifies less: never a smaller estimate than from exact sums."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from smoothcert._noise import block_size
 from smoothcert.tallies import DirectionalPlan, DirectionalTally, GradientTally, PairTally, RivalPlan, RivalTally
+from smoothcert.tallies._sums import bins_of, place_in_bins
 
 N_UPDATES = 40
 
@@ -160,3 +162,25 @@ def test_the_margin_is_too_small_to_be_seen(d, least):
     assert 0.0 < tally.grad_error[0] / rows < least
     lost = 0.25 * np.sum(np.square(noise, dtype=np.float64)) - tally.grad_sq[0]
     assert 0.0 <= lost < 1e-7 * tally.grad_sq[0] + 1.0 / 1024
+
+
+def test_projections_at_an_edge_fall_into_the_right_bin():
+    """A naive sum misplaces some of the samples whose exact projection is next to an edge; the tally places all."""
+    rng = np.random.default_rng(0)
+    direction = rng.standard_normal(3000)
+    direction /= np.linalg.norm(direction)
+    length = Fraction(math.sqrt(math.fsum(direction**2)))
+    misplaced = 0
+    for _ in range(60):
+        noise = rng.standard_normal((1, 3000))
+        exact = sum((Fraction(a) * Fraction(z) for a, z in zip(direction, noise[0], strict=True)), Fraction(0)) / length
+        least = 3 * 2.0**-53 * float(np.linalg.norm(noise)) + 2.0**-49
+        for shift in (1.01 * least, -1.01 * least):
+            edges = (float(exact) + shift,)
+            along = noise @ direction
+            naive = bins_of(along.copy(), edges)
+            place = place_in_bins(along, edges, noise, direction, np.square(noise).sum(axis=1))
+            assert place[0] == int(exact >= Fraction(edges[0]))
+            misplaced += int(naive[0] != place[0])
+    assert place_in_bins(np.zeros(1), (0.0,), np.zeros((1, 3)), np.zeros(3), np.zeros(1))[0] == 1
+    assert misplaced <= 60  # a naive sum is good, too, as a rule

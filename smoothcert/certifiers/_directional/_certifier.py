@@ -150,6 +150,10 @@ class DirectionalCertifier(BaseCertifier):
             )
 
     @property
+    def n_edges(self) -> int:
+        return int(self.n_bins) - 1
+
+    @property
     def _edges(self) -> FloatArray:
         outermost = float(ndtr(-_REACH / _BIN_SPREAD))
         edges: FloatArray = _BIN_SPREAD * ndtri(np.linspace(outermost, 1.0 - outermost, self.n_bins - 1))
