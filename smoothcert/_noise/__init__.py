@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ._design import moved_into_strata
 from ._numpy import NumpyArrays
 from ._seeds import (
     ESTIMATION,
@@ -34,6 +35,7 @@ __all__ = [
     "block_size",
     "block_slices",
     "hash_row",
+    "moved_into_strata",
     "pilot_stage",
     "seed_for_purpose",
     "seed_from",

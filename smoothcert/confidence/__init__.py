@@ -12,6 +12,7 @@ from ._rival import rival_limits
 from ._stratified import StratifiedLimit, stratified_lower
 from ._stratified_gradient import stratified_gradient_upper
 from ._stratified_rival import StratifiedRivalLimit, stratified_rival_lower
+from ._stratified_share import stratified_share_upper
 
 __all__ = [
     "StratifiedLimit",
@@ -24,4 +25,5 @@ __all__ = [
     "stratified_gradient_upper",
     "stratified_lower",
     "stratified_rival_lower",
+    "stratified_share_upper",
 ]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray
-from ._base import IntArray, RowArrays, as_row_counts, broadcast_to_rows, check_finite, check_rows
-from ._directional import DirectionalEvidence, n_strata_for, strata_of_bins
+from ._base import IntArray, as_row_counts, broadcast_to_rows, check_finite, check_rows
+from ._directional import AlongDirection, DirectionalEvidence, n_strata_for, strata_of_bins
 from ._sum_errors import square_of_length_up
 from ._sums import class_sums
 
@@ -29,7 +29,7 @@ def most_rivals(n_features: int) -> int:
 
 
 @dataclass(eq=False)
-class RivalPlan(RowArrays):
+class RivalPlan(AlongDirection):
     """What a pilot decides before the estimation begins: which rivals are measured along which direction, and how.
 
     Attributes
@@ -52,6 +52,8 @@ class RivalPlan(RowArrays):
         The cells of `smoothcert.bounds`' directional certificate, and the radius they were made for.
     radius : ndarray of shape (n_rows,)
         The radius to expect.
+    design : ndarray of shape (n_rows, n_strata)
+        Share of the noise that is drawn in each stratum; zeros where it is drawn at random.
     """
 
     shared: ClassVar = ("edges",)
@@ -66,6 +68,7 @@ class RivalPlan(RowArrays):
         "borders",
         "made_for",
         "radius",
+        "design",
     )
 
     edges: tuple[float, ...]
@@ -79,6 +82,7 @@ class RivalPlan(RowArrays):
     borders: FloatArray
     made_for: FloatArray
     radius: FloatArray
+    design: FloatArray
 
     def __len__(self) -> int:
         return len(self.direction)
@@ -88,15 +92,6 @@ class RivalPlan(RowArrays):
         """Whether any rival is measured, shape (n_rows,)."""
         some: NDArray[np.bool_] = np.any(self.rivals >= 0, axis=1)
         return some
-
-    @property
-    def strata(self) -> IntArray:
-        """Stratum of each bin."""
-        return strata_of_bins(self.edges, self.direction.shape[1])
-
-    @property
-    def n_strata(self) -> int:
-        return int(self.strata[-1]) + 1
 
     @classmethod
     def towards(cls, edges: ArrayLike, direction: ArrayLike, rivals: ArrayLike, n_cells: int = 1) -> RivalPlan:
@@ -118,6 +113,7 @@ class RivalPlan(RowArrays):
             borders=np.zeros((*shape, n_cells - 1)),
             made_for=np.zeros(shape),
             radius=np.zeros(len(direction)),
+            design=np.zeros((len(direction), n_strata)),
         )
 
     _BY_RIVAL: ClassVar = (
@@ -290,9 +286,29 @@ class RivalTally(DirectionalEvidence):
         return np.take_along_axis(self.counts, self.candidate[:, None], axis=1)[:, 0]
 
     def class_and_rival(self) -> tuple[IntArray, IntArray, IntArray]:
-        others = self.counts.copy()
-        np.put_along_axis(others, self.candidate[:, None], 0, axis=1)
-        return self.hits, np.maximum(others.max(axis=1), self.n - self.counts.sum(axis=1)), self.n
+        own, listed, strongest = self.shares_at_random()
+        rival = np.maximum(np.max(listed, axis=1, initial=0.0), strongest)
+        hits, others = (np.rint(share * self.n).astype(np.int64) for share in (own, rival))
+        return hits, np.minimum(others, self.n - hits), self.n
+
+    def shares_at_random(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Estimate the shares of the class, of each rival of the plan (0 if there is none) and of the strongest other
+        one, for noise that is drawn at random. For planning only.
+
+        Of designed noise, each stratum counts as much as it would at random; then all others are taken together.
+        """
+        n, rivals = np.maximum(self.n, 1)[:, None], self.plan.rivals
+        listed = np.where(rivals >= 0, np.take_along_axis(self.counts, np.maximum(rivals, 0), axis=1), 0) / n
+        own, rest = self.hits / n[:, 0], self.counts.astype(np.float64)
+        np.put_along_axis(rest, self.candidate[:, None], 0.0, axis=1)
+        for row, of_row in enumerate(rivals):
+            rest[row, of_row[of_row >= 0]] = 0.0
+        strongest = np.maximum(rest.max(axis=1), self.n - self.counts.sum(axis=1)) / n[:, 0]
+        for row in np.flatnonzero(self.plan.designed):
+            shares = self.stratum_hits[row] / np.maximum(self.stratum_trials[row], 1) @ self.plan.stratum_masses
+            own[row], listed[row] = shares[0], shares[1:]
+            strongest[row] = max(1.0 - float(shares.sum()), 0.0)
+        return own, listed, strongest
 
     def summary(self) -> dict[str, NDArray[Any]]:
         plan = self.plan
@@ -310,7 +326,7 @@ class RivalTally(DirectionalEvidence):
 
     def _merge_key(self, other: Any) -> dict[str, Any]:
         plan = self.plan
-        same = {"edges": plan.edges, "direction": plan.direction, "rivals": plan.rivals}
+        same = {"edges": plan.edges, "direction": plan.direction, "rivals": plan.rivals, "design": plan.design}
         same |= {"multipliers": plan.multipliers, "candidate": self.candidate, "classes": self.counts.shape[1]}
         return {**super()._merge_key(other), **same}
 
@@ -323,6 +339,12 @@ class RivalTally(DirectionalEvidence):
     def stratum_trials(self) -> IntArray:
         """Samples in each stratum, shape (n_rows, n_strata)."""
         return np.add.reduceat(self.bin_trials, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=1)
+
+    @property
+    def stratum_hits(self) -> IntArray:
+        """Votes in each stratum for the class and for each rival of the plan, shape (n_rows, 1 + n_rivals,
+        n_strata)."""
+        return np.add.reduceat(self.bin_hits, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=2)
 
     def norm_sq(self, row: int, rival: int, weights: FloatArray) -> FloatArray:
         """Return ``|sum w X|^2 - sum w^2 |X|^2`` over all samples of a row, for ``X = Y (1_A - 1_B) / 2`` with the

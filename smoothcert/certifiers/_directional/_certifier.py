@@ -30,6 +30,7 @@ from ...tallies import (
 from ...tallies._rivals import most_rivals
 from .._base import AGAINST, BaseCertifier, Pilot, Screen
 from .._first_order import FirstOrderCertifier
+from ._designs import with_pilot_design
 from ._plan import gradient_across_upper, plan_from_pilot
 from ._rival_direction import turned_directions
 from ._rival_plan import MOST_MEASURED, Levels, plan_against_rivals, rank_rivals
@@ -51,8 +52,8 @@ was not better."""
 _NUMBERS_OF_SCORES = 2**20
 """Scores of all classes are kept within 8 MB an input; otherwise the direction is that of the class against all."""
 
-_REACH = 4.0
-"""Where the outermost bins begin; beyond lie 6e-5 of the noise, too little to be worth bins of their own."""
+_REACH = 4.5
+"""Where the outermost bins begin; beyond lie 7e-6 of the noise, too little to be worth bins of their own."""
 
 _BIN_SPREAD = 2.0
 """Bins have equal shares of a normal law with this standard deviation.
@@ -272,7 +273,8 @@ class DirectionalCertifier(BaseCertifier):
         again."""
         contested = tally.plan.measured & (tally.hits < tally.n)
         votes, own = tally.counts, tally.candidate
-        return cast(RivalPlan, self._towards(turned_directions(tally), contested, votes, own))
+        plan = cast(RivalPlan, self._towards(turned_directions(tally), contested, votes, own))
+        return with_pilot_design(plan, tally)
 
     @property
     def _levels(self) -> Levels:

@@ -15,10 +15,11 @@ from ..._validation import BoolArray, FloatArray
 from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import N_CELLS, Cells, cell_middles, expected_radius, plan_cells
-from ...confidence import rival_limits
+from ...confidence import rival_limits, stratified_share_upper
 from ...confidence._stratified import usual_width
 from ...confidence._stratified_rival import rival_variance
 from ...tallies import IntArray, RivalPlan, RivalTally
+from ._designs import DESIGNS, design_shares, thinning
 from ._plan import (
     _LARGEST_RADIUS,
     _LEAST_RADIUS,
@@ -93,28 +94,108 @@ class _Tests(NamedTuple):
     guesses: FloatArray
     radius: FloatArray
 
+    def replaced(self, where: BoolArray, others: _Tests) -> _Tests:
+        """Return these plans, with others for the same pairs at some places."""
+        mine = [np.array(part) for part in (self.tilts, self.guesses, self.radius)]
+        for values, new in zip(mine, (others.tilts, others.guesses, others.radius), strict=True):
+            values[where] = new[where]
+        rows = np.flatnonzero(where)
+        chosen = Cells(*(values[rows] for values in vars(others.cells).values()))
+        return _Tests(self.row, self.rival, self.cells.replaced(rows, chosen), *mine)
+
 
 def _plan(pilot: RivalTally, n_estimation: int, levels: Levels) -> RivalPlan:
-    plan, n_rows = pilot.plan, len(pilot)
+    plan = pilot.plan
     by_votes, others = _first_order(pilot, n_estimation, levels.alpha)
     plain = np.minimum(np.min(by_votes, axis=1, initial=np.inf), others)
-    promised = by_votes.copy()  # the better of both kinds of test, for each rival of the plan
     usable = (plan.rivals >= 0) & (pilot.bin_trials.sum(axis=1) > 0)[:, None]
     # What is certified against the runner-up decides which others are in the way.
     first = usable & (np.arange(plan.rivals.shape[1]) == 0)
-    tests = [_plan_tests(pilot, first, by_votes, n_estimation, levels)]
+    nothing = np.zeros((len(pilot), plan.n_strata))
+    tests = _plan_tests(pilot, first, by_votes, nothing, n_estimation, levels)
+    design, first_tests = _best_design(pilot, first, by_votes, tests, n_estimation, levels)
+    return _complete(pilot, design, first_tests, first, usable, by_votes, others, plain, n_estimation, levels)
+
+
+def _best_design(
+    pilot: RivalTally,
+    first: NDArray[np.bool_],
+    by_votes: FloatArray,
+    plain_tests: _Tests,
+    n_estimation: int,
+    levels: Levels,
+) -> tuple[FloatArray, _Tests]:
+    """Return the design with the largest radius to expect against the runner-up, and its tests."""
+    shares = np.zeros((len(pilot), pilot.plan.n_strata))
+    best = plain_tests
+    radius = np.zeros(len(pilot))
+    radius[best.row] = best.radius
+    for design in DESIGNS:
+        tried = design_shares(pilot.plan, design, np.maximum(radius, _LEAST_RADIUS))
+        tests = _plan_tests(pilot, first, by_votes, tried, n_estimation, levels)
+        better = tests.radius > 1.003 * best.radius
+        best = best.replaced(better, tests)
+        shares[tests.row[better]] = tried[tests.row[better]]
+    return shares, best
+
+
+def _complete(
+    pilot: RivalTally,
+    design: FloatArray,
+    first_tests: _Tests,
+    first: NDArray[np.bool_],
+    usable: NDArray[np.bool_],
+    by_votes: FloatArray,
+    others: FloatArray,
+    plain: FloatArray,
+    n_estimation: int,
+    levels: Levels,
+) -> RivalPlan:
+    """Return the plan with tests for all rivals that are in the way of what is certified against the runner-up."""
+    plan = pilot.plan
+    designed = np.any(design > 0.0, axis=1)
     reach = np.where(np.any(first, axis=1), 0.0, -np.inf)
-    reach[tests[0].row] = tests[0].radius
-    near = usable & ~first & (by_votes < np.minimum(reach, others)[:, None])
-    tests.append(_plan_tests(pilot, near, by_votes, n_estimation, levels))
+    reach[first_tests.row] = first_tests.radius
+    # With designed noise all rivals that are not measured are compared together.
+    limit = np.where(designed, 1.15 * reach, np.minimum(reach, others))
+    near = usable & ~first & (by_votes < limit[:, None])
+    tests = [first_tests, _plan_tests(pilot, near, by_votes, design, n_estimation, levels)]
+    promised = by_votes.copy()  # the better of both kinds of test, for each rival of the plan
     for test in tests:
-        promised[test.row, test.rival] = np.maximum(test.radius, by_votes[test.row, test.rival])
-    radius = np.minimum(np.min(promised, axis=1, initial=np.inf), others)
+        of_votes = np.where(designed[test.row], 0.0, by_votes[test.row, test.rival])
+        promised[test.row, test.rival] = np.maximum(test.radius, of_votes)
+    measured = np.zeros(plan.rivals.shape, dtype=bool)
+    for test in tests:
+        measured[test.row, test.rival] = True
+    together = _together(pilot, measured, design, n_estimation, levels.alpha)
+    rest = np.where(designed, together, others)
+    radius = np.minimum(np.min(np.where(measured | ~designed[:, None], promised, np.inf), axis=1, initial=np.inf), rest)
     worth_it = radius > _WORTH_IT * plain
     # Rivals whose votes alone do not hold the certificate back need no measurement.
-    wanted = (promised > by_votes) & (by_votes < radius[:, None]) & worth_it[:, None]
+    wanted = (promised > by_votes) & (by_votes < radius[:, None])
+    wanted = (wanted | (measured & designed[:, None])) & worth_it[:, None]
     kept = [np.flatnonzero(wanted[test.row, test.rival]) for test in tests]
-    return _fill(plan, tests, kept, np.where(worth_it, radius, plain), promised, n_rows)
+    made = _fill(plan, tests, kept, np.where(worth_it, radius, plain), promised, len(pilot))
+    return replace(made, design=np.where(worth_it[:, None], design, 0.0))
+
+
+def _together(
+    pilot: RivalTally, measured: NDArray[np.bool_], design: FloatArray, n_estimation: int, alpha: float
+) -> FloatArray:
+    """Return the radius to expect against all classes that are not measured, counted together in designed noise."""
+    mass = pilot.plan.stratum_masses
+    trials = np.rint(n_estimation * np.where(design > 0.0, design, mass))
+    seen = np.maximum(pilot.stratum_trials, 1)
+    shares = pilot.stratum_hits / seen[:, None]
+    missed = 1.0 - shares[:, 0]
+    rest = np.clip(missed - np.sum(np.where(measured[:, :, None], shares[:, 1:], 0.0), axis=1), 0.0, 1.0)
+
+    def limit(share: FloatArray) -> FloatArray:
+        guess = np.clip(share @ mass, 1e-5, 0.999)
+        return stratified_share_upper(np.rint(trials * share), trials, mass, guess, alpha / 2.0)
+
+    lost = limit(missed)
+    return np.atleast_1d(first_order_radius(1.0 - lost, np.minimum(limit(rest), lost)))
 
 
 def _fill(
@@ -153,28 +234,24 @@ def _fill(
 
 
 def _first_order(pilot: RivalTally, n_estimation: int, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Return the radii to expect from votes alone: against each rival of the plan (inf if there is none), and against
-    the strongest class outside of it."""
-    scale = n_estimation / np.maximum(pilot.n, 1)
-    votes = np.minimum(np.rint(pilot.counts * scale[:, None]), n_estimation)
-    hits = np.take_along_axis(votes, pilot.candidate[:, None], axis=1)
-    rivals = np.where(pilot.plan.rivals >= 0, pilot.plan.rivals, 0)
-    of_rivals = np.take_along_axis(votes, rivals, axis=1)
-    rest = votes.copy()
-    np.put_along_axis(rest, pilot.candidate[:, None], 0, axis=1)
-    for row, listed in enumerate(pilot.plan.rivals):
-        rest[row, listed[listed >= 0]] = 0
-    unlisted = np.rint((pilot.n - pilot.counts.sum(axis=1)) * scale)
-    strongest = np.maximum(rest.max(axis=1), unlisted)
-    rival = np.minimum(np.column_stack([of_rivals, strongest]), n_estimation - hits)
-    radius = np.atleast_2d(first_order_radius(*rival_limits(hits, rival, n_estimation, alpha)))
+    """Return the radii to expect from votes alone, with noise at random: against each rival of the plan (inf if there
+    is none), and against the strongest class outside of it."""
+    own, listed, strongest = pilot.shares_at_random()
+    hits, of_rivals, rest = (np.rint(share * n_estimation) for share in (own, listed, strongest))
+    rival = np.minimum(np.column_stack([of_rivals, rest]), n_estimation - hits[:, None])
+    radius = np.atleast_2d(first_order_radius(*rival_limits(hits[:, None], rival, n_estimation, alpha)))
     return np.where(pilot.plan.rivals >= 0, radius[:, :-1], np.inf), radius[:, -1]
 
 
 def _plan_tests(
-    pilot: RivalTally, which: NDArray[np.bool_], by_votes: FloatArray, n_estimation: int, levels: Levels
+    pilot: RivalTally,
+    which: NDArray[np.bool_],
+    by_votes: FloatArray,
+    design: FloatArray,
+    n_estimation: int,
+    levels: Levels,
 ) -> _Tests:
-    """Return the plans for some rivals of the pilot's plan."""
+    """Return the plans for some rivals of the pilot's plan, with noise drawn by a design."""
     row, rival = np.nonzero(which)
     edges = np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
@@ -197,7 +274,7 @@ def _plan_tests(
         bins = np.zeros((0, N_CELLS, 2 * len(mass)))
         cells = Cells(none[:, 1:], bins, none, none, none[:, 0], bins)
         return _Tests(row, rival, cells, np.zeros((0, N_CELLS, pilot.plan.n_strata)), guesses, none[:, 0])
-    cells, tilts, radius = _cells(pilot, row, rival, guesses, guess, width, n_estimation, levels.gradient)
+    cells, tilts, radius = _cells(pilot, row, rival, guesses, guess, design, width, n_estimation, levels.gradient)
     return _Tests(row, rival, cells, tilts, guesses, radius)
 
 
@@ -226,6 +303,7 @@ def _cells(
     rival: IntArray,
     guesses: FloatArray,
     guess: FloatArray,
+    design: FloatArray,
     width: float,
     n_estimation: int,
     alpha_gradient: float,
@@ -239,12 +317,14 @@ def _cells(
     hits, misses = np.concatenate([own, 1.0 - other], axis=1), np.concatenate([1.0 - own, other], axis=1)
     # The penalty is for single bins; a class and its rival exclude each other, and it is shared as if weights were
     # alike.
-    variance = np.concatenate([own * (1.0 - own + other), other * (1.0 - other + own)], axis=1)
-    expected = np.rint(n_estimation * np.bincount(plan.strata, weights=mass))
+    thin = thinning(plan, design[row])
+    variance = np.concatenate([own * (1.0 - own + other), other * (1.0 - other + own)], axis=1) * np.tile(thin, 2)
+    shares = np.where(design[row] > 0.0, design[row], plan.stratum_masses)
+    expected = np.rint(n_estimation * shares)
 
     def cells_for(of: IntArray, radius: FloatArray, ridge: FloatArray, start: FloatArray | None) -> Any:
         tilts = tilts_for(plan, _TILT * np.maximum(cell_middles(radius), 0.0))
-        grad_norm = rival_gradients(pilot, row[of], rival[of], tilts, expected, alpha_gradient)
+        grad_norm = rival_gradients(pilot, row[of], rival[of], tilts, expected[of], alpha_gradient)
         tilt = np.concatenate([tilts[..., plan.strata]] * 2, axis=-1)
         return plan_cells(edges, misses[of], grad_norm, radius, ridge, start=start, tilt=tilt), tilts, grad_norm
 
@@ -252,7 +332,7 @@ def _cells(
     ridge = width * variance / np.sqrt(np.sum(both_mass * variance, axis=-1))[:, None]
     cells, tilts, grad_norm = cells_for(everything, guess, ridge[:, None], None)
     of_votes = rival_variance(cells.nu[..., :n_bins], cells.nu[..., n_bins:], own[:, None], other[:, None])
-    spread = np.sqrt(np.sum(mass * of_votes, axis=-1))
+    spread = np.sqrt(np.sum(mass * thin[:, None] * of_votes, axis=-1))
     value = np.sum(both_mass * cells.nu * hits[:, None], axis=-1) - width * spread
     radius = expected_radius(edges, cells, value, grad_norm, _VERTICES, threshold=1.0)
     better = np.maximum(np.where(radius > 0.0, radius, guess), _LEAST_RADIUS)
