@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray
+from ._along import AlongDirection, n_strata_for, strata_of_bins
 from ._base import IntArray, as_row_counts, broadcast_to_rows, check_finite, check_rows
-from ._directional import AlongDirection, DirectionalEvidence, n_strata_for, strata_of_bins
+from ._directional import DirectionalEvidence
 from ._sum_errors import square_of_length_up
 from ._sums import class_sums
 

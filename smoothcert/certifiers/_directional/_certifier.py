@@ -30,7 +30,7 @@ from ...tallies import (
 from ...tallies._rivals import most_rivals
 from .._base import AGAINST, BaseCertifier, Pilot, Screen
 from .._first_order import FirstOrderCertifier
-from ._designs import with_pilot_design
+from ._designs import with_design_ahead, with_pilot_design
 from ._plan import gradient_across_upper, plan_from_pilot
 from ._rival_direction import turned_directions
 from ._rival_plan import MOST_MEASURED, Levels, plan_against_rivals, rank_rivals
@@ -39,7 +39,7 @@ from ._rivals import distance_to_rivals
 GRADIENT_SHARE = 0.2
 """Share of `alpha` for the limit of the gradient across the direction, as in the second-order certificate."""
 
-SLOPE_SAMPLES = 1000
+SLOPE_SAMPLES = 500
 """Input gradients averaged for the direction."""
 
 RANKING_SAMPLES = 500
@@ -174,14 +174,19 @@ class DirectionalCertifier(BaseCertifier):
                 "Only skorch nets have them."
             )
         if gradients and self.direction != "score":
-            few = max(min(SLOPE_SAMPLES, share // 2), 1)
-            first = Pilot(few, self._slopes, self._direction_of_slopes, observes="gradients")
+            few = max(min(SLOPE_SAMPLES, share // 4), 1)
+            first = (
+                Pilot(few, self._slopes, self._direction_of_slopes, observes="gradients"),
+                Pilot(
+                    few, self._slopes, self._direction_ahead, observes="gradients", needed=_is_measured_against_rivals
+                ),
+            )
         else:
             few = share // 2
-            first = Pilot(few, self._score, self._direction_of_score)
-        rest = share - few
+            first = (Pilot(few, self._score, self._direction_of_score),)
+        rest = share - len(first) * few
         return (
-            first,
+            *first,
             Pilot(rest, self._along, self._plan_along, needed=_is_measured_against_half),
             Pilot(rest // 3, self._along, self._turn, needed=_is_measured_against_rivals),
             Pilot(rest - rest // 3, self._along, self._plan_along, needed=_is_measured_against_rivals),
@@ -206,7 +211,7 @@ class DirectionalCertifier(BaseCertifier):
 
     def _slopes(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
         of_classes = n_classes if self._compares_rivals(n_classes) else None
-        return InputGradientTally.empty(n_rows, n_features, candidate, of_classes)
+        return InputGradientTally.empty(n_rows, n_features, candidate, of_classes, plan)
 
     def _score(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
         if not self._compares_rivals(n_classes):
@@ -221,7 +226,15 @@ class DirectionalCertifier(BaseCertifier):
         return DirectionalTally.empty(plan, candidate)
 
     def _direction_of_slopes(self, tally: Any) -> DirectionalPlan | RivalPlan:
-        return self._towards(-tally.slope_sum, tally.hits < tally.n, tally.votes, tally.candidate)
+        plan = self._towards(-tally.slope_sum, tally.hits < tally.n, tally.votes, tally.candidate)
+        return with_design_ahead(plan, tally) if isinstance(plan, RivalPlan) else plan
+
+    def _direction_ahead(self, tally: InputGradientTally) -> RivalPlan:
+        """Return the plan with the directions of gradients between the input and where it is likely to be overtaken."""
+        before = cast(RivalPlan, tally.plan)
+        units, fine = _unit_vectors(-tally.slope_sum)
+        direction = np.where(fine[:, None], units, before.direction)
+        return RivalPlan.towards(before.edges, direction, before.rivals, N_CELLS)
 
     def _direction_of_score(self, tally: Any) -> DirectionalPlan | RivalPlan:
         if isinstance(tally, ScoreTally):
@@ -245,13 +258,9 @@ class DirectionalCertifier(BaseCertifier):
     ) -> DirectionalPlan | RivalPlan:
         """Return the unit vectors; inputs whose class was never contested, or that have no direction, need none. With
         votes, also the rivals to measure."""
-        length = np.linalg.norm(vectors, axis=1)
-        fine = contested & np.isfinite(length) & (length > 0.0)
-        units = vectors / np.where(fine, length, 1.0)[:, None]
-        # Normalised twice: the first division may round.
+        units, fine = _unit_vectors(vectors)
+        fine &= contested
         units = np.where(fine[:, None], units, 0.0)
-        again = np.linalg.norm(units, axis=1)
-        units = units / np.where(fine, again, 1.0)[:, None]
         if votes is None or candidate is None:
             return DirectionalPlan.towards(self._edges, units, fine, N_CELLS)
         return RivalPlan.towards(
@@ -333,6 +342,16 @@ class DirectionalCertifier(BaseCertifier):
 
     def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:
         return limits["distance"]
+
+
+def _unit_vectors(vectors: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return vectors of length one, and which of them are; zero where there is no direction."""
+    length = np.linalg.norm(vectors, axis=1)
+    fine = np.isfinite(length) & (length > 0.0)
+    units = np.where(fine[:, None], vectors / np.where(fine, length, 1.0)[:, None], 0.0)
+    # Normalised twice: the first division may round.
+    again = np.linalg.norm(units, axis=1)
+    return units / np.where(fine, again, 1.0)[:, None], fine
 
 
 def _is_against_rivals(plan: DirectionalPlan | RivalPlan) -> bool:

@@ -7,17 +7,21 @@ radius to expect; of a mixture only the masses of the strata are used, so that w
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from ..._validation import FloatArray
 from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
-from ...tallies import RivalPlan, RivalTally
-from ...tallies._directional import AlongDirection
+from ...tallies import InputGradientTally, IntArray, RivalPlan, RivalTally
+from ...tallies._along import AlongDirection
 
 PILOT_DESIGN = ((-1.0, -0.5, 0.0, 0.4, 0.7, 1.0), (0.04, 0.06, 0.3, 0.2, 0.2, 0.2))
 """Centres and weights for the pilot, which has to see a little of everything."""
+
+AHEAD = ((0.7,), (1.0,))
+"""For gradients from which the direction is made: they should be those near to where the class is overtaken."""
 
 DESIGNS = (
     PILOT_DESIGN,
@@ -26,7 +30,7 @@ DESIGNS = (
 )
 """Those for the estimation. For radii beyond 2 the back matters as well, since misses there are rare and weigh much."""
 
-_FAR = 0.8
+FAR = 0.8
 """Radius, in units of sigma and by votes alone, from which on the pilot is designed. Nearer to a boundary, noise at
 random sees enough of both sides."""
 
@@ -48,16 +52,29 @@ def design_shares(
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-def with_pilot_design(plan: RivalPlan, votes: RivalTally) -> RivalPlan:
+def with_design_ahead(plan: RivalPlan, tally: InputGradientTally) -> RivalPlan:
+    """Return the plan with noise around a point on the way to where the class is likely to be overtaken."""
+    votes, own = cast(IntArray, tally.votes), tally.hits
+    rival = votes.copy()
+    np.put_along_axis(rival, cast(IntArray, tally.candidate)[:, None], 0, axis=1)
+    radius = _radius_of_shares(own / np.maximum(tally.n, 1), rival.max(axis=1) / np.maximum(tally.n, 1), tally.n)
+    shares = design_shares(plan, AHEAD, _USUAL_GAIN * radius)
+    return replace(plan, design=np.where(plan.measured[:, None], shares, 0.0))
+
+
+def with_pilot_design(plan: RivalPlan, tally: RivalTally) -> RivalPlan:
     """Return the plan with designed noise for the pilot where the class is far from its rivals, by its votes so far."""
-    own, listed, strongest = votes.shares_at_random()
-    rival = np.maximum(np.max(listed, axis=1, initial=0.0), strongest)
-    least = 0.5 / np.maximum(votes.n, 1)
-    q = np.maximum(rival, least)
-    radius = np.atleast_1d(first_order_radius(np.clip(own, 0.0, 1.0 - q), q))
-    far = plan.measured & (radius > _FAR)
+    own, listed, strongest = tally.shares_at_random()
+    radius = _radius_of_shares(own, np.maximum(np.max(listed, axis=1, initial=0.0), strongest), tally.n)
+    far = plan.measured & (radius > FAR)
     shares = design_shares(plan, PILOT_DESIGN, _USUAL_GAIN * radius)
     return replace(plan, design=np.where(far[:, None], shares, 0.0))
+
+
+def _radius_of_shares(own: FloatArray, rival: FloatArray, n: IntArray) -> FloatArray:
+    """Return first-order radii of observed shares, neither of them taken for 0."""
+    q = np.maximum(rival, 0.5 / np.maximum(n, 1))
+    return np.atleast_1d(first_order_radius(np.clip(own, 0.0, 1.0 - q), q))
 
 
 def thinning(plan: AlongDirection, shares: FloatArray) -> FloatArray:

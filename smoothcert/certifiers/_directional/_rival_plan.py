@@ -19,7 +19,7 @@ from ...confidence import rival_limits, stratified_share_upper
 from ...confidence._stratified import usual_width
 from ...confidence._stratified_rival import rival_variance
 from ...tallies import IntArray, RivalPlan, RivalTally
-from ._designs import DESIGNS, design_shares, thinning
+from ._designs import DESIGNS, FAR, design_shares, thinning
 from ._plan import (
     _LARGEST_RADIUS,
     _LEAST_RADIUS,
@@ -49,6 +49,10 @@ half."""
 
 _ROWS_AT_ONCE = 6
 """Fewer than against one half: there are twice as many bins."""
+
+
+_CLEAR_OF_OTHERS = 1.03
+"""By what factor the radius against all rivals that are not measured should exceed that against the runner-up."""
 
 
 class Levels(NamedTuple):
@@ -94,14 +98,13 @@ class _Tests(NamedTuple):
     guesses: FloatArray
     radius: FloatArray
 
-    def replaced(self, where: BoolArray, others: _Tests) -> _Tests:
-        """Return these plans, with others for the same pairs at some places."""
+    def replaced(self, places: IntArray, others: _Tests, which: BoolArray) -> _Tests:
+        """Return these plans, with some of others for the same pairs at some places."""
         mine = [np.array(part) for part in (self.tilts, self.guesses, self.radius)]
         for values, new in zip(mine, (others.tilts, others.guesses, others.radius), strict=True):
-            values[where] = new[where]
-        rows = np.flatnonzero(where)
-        chosen = Cells(*(values[rows] for values in vars(others.cells).values()))
-        return _Tests(self.row, self.rival, self.cells.replaced(rows, chosen), *mine)
+            values[places] = new[which]
+        chosen = Cells(*(values[which] for values in vars(others.cells).values()))
+        return _Tests(self.row, self.rival, self.cells.replaced(places, chosen), *mine)
 
 
 def _plan(pilot: RivalTally, n_estimation: int, levels: Levels) -> RivalPlan:
@@ -113,13 +116,37 @@ def _plan(pilot: RivalTally, n_estimation: int, levels: Levels) -> RivalPlan:
     first = usable & (np.arange(plan.rivals.shape[1]) == 0)
     nothing = np.zeros((len(pilot), plan.n_strata))
     tests = _plan_tests(pilot, first, by_votes, nothing, n_estimation, levels)
-    design, first_tests = _best_design(pilot, first, by_votes, tests, n_estimation, levels)
-    return _complete(pilot, design, first_tests, first, usable, by_votes, others, plain, n_estimation, levels)
+    far = first & (plain > FAR)[:, None]
+    design, designed_tests = _best_design(pilot, far, by_votes, tests, n_estimation, levels)
+    rivals = _Rivals(first, usable, by_votes, others, plain)
+    made = _complete(pilot, design, designed_tests, rivals, n_estimation, levels)
+    # At random, all others have limits of their own, and what holds a design back may not hold that back.
+    at_random = np.zeros(len(pilot))
+    at_random[tests.row] = tests.radius
+    back = np.any(design > 0.0, axis=1) & (made.radius < np.minimum(at_random, others))
+    if np.any(back):
+        other = _complete(pilot, nothing, tests, rivals, n_estimation, levels)
+        back &= other.radius > made.radius
+        parts = [other if back[row] else made for row in range(len(pilot))]
+        made = RivalPlan.concatenate([part[row : row + 1] for row, part in enumerate(parts)])
+    return made
+
+
+class _Rivals(NamedTuple):
+    """What is known of the rivals of the pilot's plan before any of them is measured: which one is the runner-up and
+    which can be measured, the radii that votes alone would certify against each and against the strongest other class,
+    and the smallest of these."""
+
+    first: NDArray[np.bool_]
+    usable: NDArray[np.bool_]
+    by_votes: FloatArray
+    others: FloatArray
+    plain: FloatArray
 
 
 def _best_design(
     pilot: RivalTally,
-    first: NDArray[np.bool_],
+    far: NDArray[np.bool_],
     by_votes: FloatArray,
     plain_tests: _Tests,
     n_estimation: int,
@@ -132,33 +159,26 @@ def _best_design(
     radius[best.row] = best.radius
     for design in DESIGNS:
         tried = design_shares(pilot.plan, design, np.maximum(radius, _LEAST_RADIUS))
-        tests = _plan_tests(pilot, first, by_votes, tried, n_estimation, levels)
-        better = tests.radius > 1.003 * best.radius
-        best = best.replaced(better, tests)
+        tests = _plan_tests(pilot, far, by_votes, tried, n_estimation, levels)
+        place = np.searchsorted(best.row, tests.row)
+        better = tests.radius > 1.003 * best.radius[place]
+        best = best.replaced(place[better], tests, better)
         shares[tests.row[better]] = tried[tests.row[better]]
     return shares, best
 
 
 def _complete(
-    pilot: RivalTally,
-    design: FloatArray,
-    first_tests: _Tests,
-    first: NDArray[np.bool_],
-    usable: NDArray[np.bool_],
-    by_votes: FloatArray,
-    others: FloatArray,
-    plain: FloatArray,
-    n_estimation: int,
-    levels: Levels,
+    pilot: RivalTally, design: FloatArray, first_tests: _Tests, rivals: _Rivals, n_estimation: int, levels: Levels
 ) -> RivalPlan:
     """Return the plan with tests for all rivals that are in the way of what is certified against the runner-up."""
-    plan = pilot.plan
+    plan, (first, usable, by_votes, others, plain) = pilot.plan, rivals
     designed = np.any(design > 0.0, axis=1)
     reach = np.where(np.any(first, axis=1), 0.0, -np.inf)
     reach[first_tests.row] = first_tests.radius
-    # With designed noise all rivals that are not measured are compared together.
-    limit = np.where(designed, 1.15 * reach, np.minimum(reach, others))
-    near = usable & ~first & (by_votes < limit[:, None])
+    near = usable & ~first & (by_votes < np.minimum(reach, others)[:, None])
+    near[designed] = _near_together(
+        pilot[designed], usable[designed], design[designed], reach[designed], n_estimation, levels.alpha
+    )
     tests = [first_tests, _plan_tests(pilot, near, by_votes, design, n_estimation, levels)]
     promised = by_votes.copy()  # the better of both kinds of test, for each rival of the plan
     for test in tests:
@@ -177,6 +197,26 @@ def _complete(
     kept = [np.flatnonzero(wanted[test.row, test.rival]) for test in tests]
     made = _fill(plan, tests, kept, np.where(worth_it, radius, plain), promised, len(pilot))
     return replace(made, design=np.where(worth_it[:, None], design, 0.0))
+
+
+def _near_together(
+    pilot: RivalTally,
+    usable: NDArray[np.bool_],
+    design: FloatArray,
+    reach: FloatArray,
+    n_estimation: int,
+    alpha: float,
+) -> NDArray[np.bool_]:
+    """Return which rivals to measure beside the runner-up in designed noise, where all others are compared together:
+    the strongest ones, as few as leave the others out of the way."""
+    near = np.zeros(usable.shape, dtype=bool)
+    in_the_way = np.ones(len(pilot), dtype=bool)
+    for number in range(1, usable.shape[1] + 1):
+        measured = usable & (np.arange(usable.shape[1]) < number)
+        in_the_way &= _together(pilot, measured, design, n_estimation, alpha) < _CLEAR_OF_OTHERS * reach
+        if number < usable.shape[1]:
+            near[:, number] = usable[:, number] & in_the_way
+    return near
 
 
 def _together(
