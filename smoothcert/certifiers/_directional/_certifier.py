@@ -232,7 +232,10 @@ class DirectionalCertifier(BaseCertifier):
     def _direction_ahead(self, tally: InputGradientTally) -> RivalPlan:
         """Return the plan with the directions of gradients between the input and where it is likely to be overtaken."""
         before = cast(RivalPlan, tally.plan)
-        units, fine = _unit_vectors(-tally.slope_sum)
+        units, _ = _unit_vectors(-tally.slope_sum)
+        # Where both were gradients at the input, they count alike.
+        units += np.where(before.designed[:, None], 0.0, before.direction)
+        units, fine = _unit_vectors(units)
         direction = np.where(fine[:, None], units, before.direction)
         return RivalPlan.towards(before.edges, direction, before.rivals, N_CELLS)
 

@@ -31,8 +31,8 @@ DESIGNS = (
 """Those for the estimation. For radii beyond 2 the back matters as well, since misses there are rare and weigh much."""
 
 FAR = 0.8
-"""Radius, in units of sigma and by votes alone, from which on the pilot is designed. Nearer to a boundary, noise at
-random sees enough of both sides."""
+"""Radius, in units of sigma and by votes alone, from which on noise is designed. Nearer to a boundary, noise at random
+sees enough of both sides."""
 
 _USUAL_GAIN = 1.12
 """How far the certificate usually reaches, relative to the first order."""
@@ -53,13 +53,15 @@ def design_shares(
 
 
 def with_design_ahead(plan: RivalPlan, tally: InputGradientTally) -> RivalPlan:
-    """Return the plan with noise around a point on the way to where the class is likely to be overtaken."""
+    """Return the plan with noise around a point on the way to where the class is likely to be overtaken, if that is
+    far."""
     votes, own = cast(IntArray, tally.votes), tally.hits
     rival = votes.copy()
     np.put_along_axis(rival, cast(IntArray, tally.candidate)[:, None], 0, axis=1)
     radius = _radius_of_shares(own / np.maximum(tally.n, 1), rival.max(axis=1) / np.maximum(tally.n, 1), tally.n)
     shares = design_shares(plan, AHEAD, _USUAL_GAIN * radius)
-    return replace(plan, design=np.where(plan.measured[:, None], shares, 0.0))
+    far = plan.measured & (radius > FAR)
+    return replace(plan, design=np.where(far[:, None], shares, 0.0))
 
 
 def with_pilot_design(plan: RivalPlan, tally: RivalTally) -> RivalPlan:
