@@ -317,6 +317,8 @@ class RivalTally(DirectionalEvidence):
             "hits": self.hits,
             "n": self.n,
             "votes": self.counts,
+            "share": self.shares_at_random()[0],
+            "designed": plan.designed,
             "measured": plan.measured,
             "rivals": plan.rivals,
             "planned_radius": plan.radius,

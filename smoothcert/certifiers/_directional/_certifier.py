@@ -278,7 +278,8 @@ class DirectionalCertifier(BaseCertifier):
         """Return the plan of a pilot that only counted votes, with rivals to measure."""
         measured = np.any(tally.plan.direction, axis=1) & (tally.hits < tally.n)
         rivals = np.where(measured[:, None], self._ranked(tally.counts, tally.candidate, tally.n_features), -1)
-        return RivalPlan.towards(tally.plan.edges, tally.plan.direction, rivals, N_CELLS)
+        plan = RivalPlan.towards(tally.plan.edges, tally.plan.direction, rivals, N_CELLS)
+        return with_pilot_design(plan, tally)
 
     def _turn(self, tally: RivalTally) -> RivalPlan:
         """Return the plan with directions turned to where the runner-up is likely to overtake, and rivals ranked
