@@ -110,7 +110,7 @@ def adaptive_gradient_upper(
     ...     alpha=0.0002,
     ... )
     >>> float(limit.round(3))
-    0.023
+    0.025
     """
     level, levels = float(check_level("alpha", alpha)), check_values(values)
     dimension = float(check_counts("n_features", n_features, least=1))
@@ -152,7 +152,7 @@ def adaptive_gradient_scale(
     alpha: float,
     values: Sequence[float] = (0.0, 1.0),
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the scale that makes the limit of `adaptive_gradient_upper` smallest if all is as expected, and that limit.
+    """Return the scale that makes the limit of `adaptive_gradient_upper` smallest if all is as expected, and the limit.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def adaptive_gradient_scale(
     ...     0.015, [1.0], [100_000], shares=[[0.03, 0.97]], centres=[0.97], n_features=3071, alpha=0.0002
     ... )
     >>> float(limit.round(3))
-    0.023
+    0.025
     """
     level, levels = float(check_level("alpha", alpha)), check_values(values)
     dimension = float(check_counts("n_features", n_features, least=1))

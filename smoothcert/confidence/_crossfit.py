@@ -138,7 +138,7 @@ def crossfit_gradient_upper(
     -----
     With ``L = log(1 / alpha)`` and the capital `K` of the second half, a norm `g` is refused if::
 
-        scale * g^2 - sum trials[0] * F(scale * masses / trials[0] * g) >= L - log K + scale * length * bias * sum masses
+        scale g^2 - sum trials[0] F(scale g masses / trials[0]) >= L - log K + scale length bias sum masses
 
     where ``F(b)`` is the variance proxy at the exponent `b` times ``b^2 / 2``, and `bias` what clipping may change.
     The largest norm that is not refused is found by iteration from above. Where a stratum lacks samples of one half,
@@ -202,7 +202,7 @@ def crossfit_scale(
     values: Sequence[float] = (0.0, 1.0),
     clip: float = CLIP,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the scale that makes the limit of `crossfit_gradient_upper` smallest if all is as expected, and that limit.
+    """Return the scale that makes the limit of `crossfit_gradient_upper` smallest if all is as expected, and the limit.
 
     Parameters
     ----------
@@ -304,8 +304,8 @@ def _largest_kept(
     for _ in range(rounds):
         exponent = scale[..., None] * weights * up[..., None]
         spread = 0.5 * np.sum(trials * np.square(exponent) * proxies(exponent), axis=-1) * (1.0 + SAFETY)
-        square = (known + spread) / scale + up * error
-        new = np.minimum(up, np.sqrt(np.maximum(square, 0.0)))
+        square: FloatArray = (known + spread) / scale + up * error
+        new: FloatArray = np.minimum(up, np.sqrt(np.maximum(square, 0.0)))
         if np.all(new >= up * (1.0 - 1e-9)):
             return new
         up = new

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .._numerics import LARGEST_GRADIENT, density, round_up
-from .._validation import FloatArray, broadcast, check_counts, check_interval, check_level, check_probability
+from .._validation import FloatArray, check_counts, check_interval, check_level, check_probability
 from ._binomial import binomial_upper
 from ._gradient import VARIANCE_PROXY
 
@@ -160,7 +160,8 @@ def local_proxy(limits: FloatArray, exponent: FloatArray, far: FloatArray, centr
 def global_proxy(centre: FloatArray) -> FloatArray:
     """Return a proxy for all exponents and all `f`: square roots of proxies add up, here those of ``Z (f - 1/2)`` and
     of ``Z (1/2 - centre)``."""
-    return np.square(np.sqrt(VARIANCE_PROXY) + np.abs(centre - 0.5))
+    proxy: FloatArray = np.square(np.sqrt(VARIANCE_PROXY) + np.abs(centre - 0.5))
+    return proxy
 
 
 def mean_limit(limits: FloatArray, centre: FloatArray, values: FloatArray) -> FloatArray:
@@ -194,7 +195,7 @@ def tail_moment(mass: FloatArray, s: FloatArray) -> FloatArray:
 
 
 def _closed_form(t: FloatArray, s: FloatArray) -> FloatArray:
-    half = np.exp(0.5 * np.square(s)) * ndtr(s - t) - ndtr(-t) - s * density(t)
+    half: FloatArray = np.exp(0.5 * np.square(s)) * ndtr(s - t) - ndtr(-t) - s * density(t)
     return 4.0 * half / np.square(s)
 
 
