@@ -1,4 +1,4 @@
-"""The adaptive limit of a tilted gradient: averages over partitions, the algebra of its bets, its coverage, its width."""
+"""The adaptive limit of a tilted gradient: averages over partitions, algebra of the bets, coverage, width."""
 
 import itertools
 
@@ -43,7 +43,7 @@ def test_averages_over_all_partitions(monkeypatch, m, numbers):
     rng = np.random.default_rng(m)
     masses = np.array([0.7, 0.4])
     strata = np.repeat([0, 1], numbers)
-    vectors = rng.normal(size=(len(strata), 3)) + [0.5, 0.0, 0.0]
+    vectors = rng.normal([0.5, 0.0, 0.0], 1.0, (len(strata), 3))
     # A sample weighs masses / (m * samples of its stratum in its block), so a block's sum has the mean gamma / m.
     weight = masses[strata] / np.array(numbers)[strata]
     pairs, lengths, count = 0.0, 0.0, 0
