@@ -39,8 +39,8 @@ from ._rivals import distance_to_rivals
 GRADIENT_SHARE = 0.2
 """Share of `alpha` for the limit of the gradient across the direction, as in the second-order certificate."""
 
-SLOPE_SAMPLES = 500
-"""Input gradients averaged for the direction."""
+SLOPE_SAMPLES, SLOPE_SAMPLES_AHEAD = 500, 1500
+"""Input gradients averaged for a first direction, at the input, and for a better one, on the way along the first."""
 
 RANKING_SAMPLES = 500
 """Votes that rank the rivals where the direction is given."""
@@ -174,17 +174,15 @@ class DirectionalCertifier(BaseCertifier):
                 "Only skorch nets have them."
             )
         if gradients and self.direction != "score":
-            few = max(min(SLOPE_SAMPLES, share // 4), 1)
+            few, more = max(min(SLOPE_SAMPLES, share // 8), 1), max(min(SLOPE_SAMPLES_AHEAD, share // 4), 1)
+            ahead = {"observes": "gradients", "needed": _is_measured_against_rivals}
             first = (
                 Pilot(few, self._slopes, self._direction_of_slopes, observes="gradients"),
-                Pilot(
-                    few, self._slopes, self._direction_ahead, observes="gradients", needed=_is_measured_against_rivals
-                ),
+                Pilot(more, self._slopes, self._direction_ahead, **ahead),
             )
         else:
-            few = share // 2
-            first = (Pilot(few, self._score, self._direction_of_score),)
-        rest = share - len(first) * few
+            first = (Pilot(share // 2, self._score, self._direction_of_score),)
+        rest = share - sum(pilot.n_samples for pilot in first)
         return (
             *first,
             Pilot(rest, self._along, self._plan_along, needed=_is_measured_against_half),
