@@ -29,9 +29,9 @@ from ._plan import (
     _WORTH_IT,
     bisect,
     expected_shares,
-    gradient_across_upper,
     tilts_for,
 )
+from ._rival_gradients import expected_gradients, pilot_centres
 
 MOST_MEASURED = 8
 """Rivals that are measured at most. A cap of 4 cost up to 3% of the radius on small networks, this one nothing."""
@@ -95,13 +95,15 @@ class _Tests(NamedTuple):
     rival: IntArray
     cells: Cells
     tilts: FloatArray
+    scales: FloatArray
+    centres: FloatArray
     guesses: FloatArray
     radius: FloatArray
 
     def replaced(self, places: IntArray, others: _Tests, which: BoolArray) -> _Tests:
         """Return these plans, with some of others for the same pairs at some places."""
-        mine = [np.array(part) for part in (self.tilts, self.guesses, self.radius)]
-        for values, new in zip(mine, (others.tilts, others.guesses, others.radius), strict=True):
+        mine = [np.array(part) for part in self[3:]]
+        for values, new in zip(mine, others[3:], strict=True):
             values[places] = new[which]
         chosen = Cells(*(values[which] for values in vars(others.cells).values()))
         return _Tests(self.row, self.rival, self.cells.replaced(places, chosen), *mine)
@@ -251,8 +253,10 @@ def _fill(
     rival = np.concatenate([test.rival[of] for test, of in zip(tests, kept, strict=True)])
     cells = [vars(test.cells) for test in tests]
     joined = {name: np.concatenate([each[name][of] for each, of in zip(cells, kept, strict=True)]) for name in cells[0]}
-    tilts = np.concatenate([test.tilts[of] for test, of in zip(tests, kept, strict=True)])
-    guesses = np.concatenate([test.guesses[of] for test, of in zip(tests, kept, strict=True)])
+    tilts, scales, centres, guesses = (
+        np.concatenate([getattr(test, name)[of] for test, of in zip(tests, kept, strict=True)])
+        for name in ("tilts", "scales", "centres", "guesses")
+    )
     order = np.lexsort((promised[row, rival], row))
     row, rival = row[order], rival[order]
     place = np.arange(len(row)) - np.searchsorted(row, row)
@@ -267,6 +271,8 @@ def _fill(
         "across": joined["across"],
         "borders": joined["borders"],
         "made_for": joined["radius"],
+        "centres": centres,
+        "scales": scales,
     }
     for name, of_tests in values.items():
         getattr(empty, name)[row, place] = of_tests[order]
@@ -313,28 +319,12 @@ def _plan_tests(
         none = np.zeros((0, N_CELLS))
         bins = np.zeros((0, N_CELLS, 2 * len(mass)))
         cells = Cells(none[:, 1:], bins, none, none, none[:, 0], bins)
-        return _Tests(row, rival, cells, np.zeros((0, N_CELLS, pilot.plan.n_strata)), guesses, none[:, 0])
-    cells, tilts, radius = _cells(pilot, row, rival, guesses, guess, design, width, n_estimation, levels.gradient)
-    return _Tests(row, rival, cells, tilts, guesses, radius)
-
-
-def rival_gradients(
-    tally: RivalTally, row: IntArray, rival: IntArray, tilts: FloatArray, trials: FloatArray | None, alpha: float
-) -> FloatArray:
-    """Return the upper limits of the tilted gradients of the difference between the class and rivals, shape (n_tests,
-    n_cells).
-
-    With `trials` given, those to expect if there will be as many.
-    """
-    strata = np.bincount(tally.plan.strata, weights=bin_masses(np.asarray(tally.plan.edges)))
-    masses = strata * tilts
-    counted = tally.stratum_trials[row]
-    weights = masses / np.maximum(counted, 1)[:, None]
-    found = np.array([tally.norm_sq(r, b, w) for r, b, w in zip(row, rival, weights, strict=True)])
-    if trials is None:
-        return 2.0 * gradient_across_upper(found, counted[:, None], masses, tally.n_features, alpha)
-    expected = np.broadcast_to(trials, counted.shape)[:, None]
-    return 2.0 * gradient_across_upper(np.maximum(found, 0.0), expected, masses, tally.n_features, alpha)
+        strata = np.zeros((0, N_CELLS, pilot.plan.n_strata))
+        return _Tests(row, rival, cells, strata, none, strata[:, 0], guesses, none[:, 0])
+    cells, tilts, scales, radius = _cells(
+        pilot, row, rival, guesses, guess, design, width, n_estimation, levels.gradient
+    )
+    return _Tests(row, rival, cells, tilts, scales, pilot_centres(pilot, row, rival), guesses, radius)
 
 
 def _cells(
@@ -347,9 +337,9 @@ def _cells(
     width: float,
     n_estimation: int,
     alpha_gradient: float,
-) -> tuple[Cells, FloatArray, FloatArray]:
-    """Return cells and their tilts, for guessed radii; and again, if those were far off, for the radii that the first
-    ones promise. Also these radii."""
+) -> tuple[Cells, FloatArray, FloatArray, FloatArray]:
+    """Return cells, their tilts and the scales of their limits of gradients, for guessed radii; and again, if those
+    were far off, for the radii that the first ones promise. Also these radii."""
     plan, edges = pilot.plan, np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
     both_mass, n_bins = np.tile(mass, 2), len(mass)
@@ -364,13 +354,14 @@ def _cells(
 
     def cells_for(of: IntArray, radius: FloatArray, ridge: FloatArray, start: FloatArray | None) -> Any:
         tilts = tilts_for(plan, _TILT * np.maximum(cell_middles(radius), 0.0))
-        grad_norm = rival_gradients(pilot, row[of], rival[of], tilts, expected[of], alpha_gradient)
+        grad_norm, scales = expected_gradients(pilot, row[of], rival[of], tilts, expected[of], alpha_gradient)
         tilt = np.concatenate([tilts[..., plan.strata]] * 2, axis=-1)
-        return plan_cells(edges, misses[of], grad_norm, radius, ridge, start=start, tilt=tilt), tilts, grad_norm
+        found = plan_cells(edges, misses[of], grad_norm, radius, ridge, start=start, tilt=tilt)
+        return found, tilts, scales, grad_norm
 
     everything = np.arange(len(row))
     ridge = width * variance / np.sqrt(np.sum(both_mass * variance, axis=-1))[:, None]
-    cells, tilts, grad_norm = cells_for(everything, guess, ridge[:, None], None)
+    cells, tilts, scales, grad_norm = cells_for(everything, guess, ridge[:, None], None)
     of_votes = rival_variance(cells.nu[..., :n_bins], cells.nu[..., n_bins:], own[:, None], other[:, None])
     spread = np.sqrt(np.sum(mass * thin[:, None] * of_votes, axis=-1))
     value = np.sum(both_mass * cells.nu * hits[:, None], axis=-1) - width * spread
@@ -379,10 +370,9 @@ def _cells(
     again = np.flatnonzero(np.abs(better - guess) > _NEAR_ENOUGH * guess)
     if len(again):
         ridge = width * variance[again, None] / np.maximum(spread[again], 1e-6)[..., None]
-        others, other_tilts, _ = cells_for(again, better[again], ridge, cells.k[again])
-        tilts[again] = other_tilts
+        others, tilts[again], scales[again], _ = cells_for(again, better[again], ridge, cells.k[again])
         cells = cells.replaced(again, others)
-    return cells, tilts, radius
+    return cells, tilts, scales, radius
 
 
 def _distance_along(edges: FloatArray, guesses: FloatArray, width: float) -> FloatArray:

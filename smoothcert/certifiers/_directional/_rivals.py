@@ -10,7 +10,8 @@ from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import Cells, cells_radius, cells_radius_up_to
 from ...confidence import rival_limits, stratified_rival_lower, stratified_share_upper
 from ...tallies import IntArray, RivalPlan, RivalTally
-from ._rival_plan import Levels, rival_gradients
+from ._rival_gradients import gradients_upper
+from ._rival_plan import Levels
 
 _RAREST = 1e-5
 """Smallest share of votes to expect. Any is valid."""
@@ -93,7 +94,7 @@ def _along(tally: RivalTally, rows: IntArray, place: int, most: FloatArray, leve
     plan, edges = tally.plan, np.asarray(tally.plan.edges)
     mass, n_bins = bin_masses(edges), len(edges) + 1
     tilts, nu = plan.tilts[rows, place], plan.multipliers[rows, place]
-    gradients = rival_gradients(tally, rows, np.full(len(rows), place), tilts, None, levels.gradient)
+    gradients = gradients_upper(tally, rows, place, levels.gradient)
     limit = stratified_rival_lower(
         tally.bin_hits[rows, 0][:, None],
         tally.bin_hits[rows, 1 + place][:, None],
