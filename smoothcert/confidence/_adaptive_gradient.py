@@ -30,6 +30,9 @@ _BAD_PARTITIONS = 1e-9
 _N_ROUNDS = 60
 """Steps of the fixed-point iteration. It may stop at any step: each of its values is a valid limit."""
 
+_N_PLANNED = 8
+"""The same, for planning."""
+
 
 class _Sums(NamedTuple):
     """What is known of the samples: see the theory of the adaptive limit."""
@@ -202,7 +205,9 @@ def adaptive_gradient_scale(
     usual = 4.0 * np.sqrt(log_term / np.maximum((dimension * total + np.square(gradient)) * proxy, 1e-300))
 
     def expected(scale: FloatArray) -> FloatArray:
-        return _largest_kept(sums, scale, start, masses, trials, dimension, level, limits, far, centres, rounds=12)
+        return _largest_kept(
+            sums, scale, start, masses, trials, dimension, level, limits, far, centres, rounds=_N_PLANNED
+        )
 
     return best_of_grid(expected, usual)
 
