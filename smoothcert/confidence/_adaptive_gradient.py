@@ -252,7 +252,7 @@ def _largest_kept(
     widest = np.sum(unit * global_proxy(centres), axis=-1)
     deviation = np.sqrt(widest * (n_features + 2.0 * np.sqrt(n_features * log_rare) + 2.0 * log_rare))
     steps = m - np.arange(1.0, m + 1.0)
-    up = start
+    up, going = start, np.ones(start.shape, dtype=bool)
     for _ in range(rounds):
         exponent = scale[..., None] * weights * (deviation + up)[..., None] * (1.0 + SAFETY)
         variance = np.sum(unit * local_proxy(limits, exponent, far, centres), axis=-1) * (1.0 + SAFETY)
@@ -267,7 +267,8 @@ def _largest_kept(
         known = known + log_term + rest + SAFETY * (1.0 + np.abs(known))
         new = np.minimum(up, np.sqrt(np.maximum(known, 0.0) / (scale * gain)) * (1.0 + SAFETY))
         new = np.where(sound, new, up)
-        if np.all(new >= up * (1.0 - 1e-9)):
-            return new
-        up = new
+        # Each row stops by itself: a limit must not depend on the company of others.
+        going, up = going & (new < up * (1.0 - 1e-9)), np.where(going, new, up)
+        if not np.any(going):
+            break
     return up

@@ -304,15 +304,16 @@ def _largest_kept(
     As `F` rises, every such `g` below some number satisfies the inequality with that number on the right side, which
     bounds it again.
     """
-    up = start
+    up, going = start, np.ones(start.shape, dtype=bool)
     for _ in range(rounds):
         exponent = scale[..., None] * weights * up[..., None]
         spread = 0.5 * np.sum(trials * np.square(exponent) * proxies(exponent), axis=-1) * (1.0 + SAFETY)
         square: FloatArray = (known + spread) / scale + up * error
         new: FloatArray = np.minimum(up, np.sqrt(np.maximum(square, 0.0)))
-        if np.all(new >= up * (1.0 - 1e-9)):
-            return new
-        up = new
+        # Each row stops by itself: a limit must not depend on the company of others.
+        going, up = going & (new < up * (1.0 - 1e-9)), np.where(going, new, up)
+        if not np.any(going):
+            break
     return up
 
 

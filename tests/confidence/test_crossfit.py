@@ -214,7 +214,7 @@ def test_leading_axes():
         one = crossfit_gradient_upper(
             capital[place], length[place], scale[place], masses[place], tuple(halves), **given
         )
-        assert one == pytest.approx(limits[place], rel=1e-8)
+        assert one == limits[place]  # whatever the company
 
 
 @pytest.mark.parametrize(("share", "gradient"), [(0.03, 0.012), (0.03, 0.033), (0.1, 0.02)])
