@@ -263,7 +263,7 @@ def _largest_kept(
         gain = np.sum(reach / m - 0.5 * rate[..., None] * np.square(reach), axis=-1)
         lengths = (m - 1.0) * (2.0 * m - 1.0) / (6.0 * m) * sums.pairs + m * (m - 1.0) / 2.0 * sums.spread
         known = scale * ((m - 1.0) / (2.0 * m) * sums.pairs + 0.5 * rate * np.maximum(lengths, 0.0))
-        rest = 2.0 * _BAD_PARTITIONS * (1.0 + scale * (np.square(up) * gain + 0.5 * sums.squares))
+        rest = 2.0 * _BAD_PARTITIONS * (1.0 + 0.5 * scale * (np.square(up) + sums.squares))
         known = known + log_term + rest + SAFETY * (1.0 + np.abs(known))
         new = np.minimum(up, np.sqrt(np.maximum(known, 0.0) / (scale * gain)) * (1.0 + SAFETY))
         new = np.where(sound, new, up)
