@@ -30,6 +30,9 @@ _BAD_PARTITIONS = 1e-9
 _N_ROUNDS = 60
 """Steps of the fixed-point iteration. It may stop at any step: each of its values is a valid limit."""
 
+_N_PLANNED = 8
+"""The same, for planning."""
+
 
 class _Sums(NamedTuple):
     """What is known of the samples: see the theory of the adaptive limit."""
@@ -202,7 +205,9 @@ def adaptive_gradient_scale(
     usual = 4.0 * np.sqrt(log_term / np.maximum((dimension * total + np.square(gradient)) * proxy, 1e-300))
 
     def expected(scale: FloatArray) -> FloatArray:
-        return _largest_kept(sums, scale, start, masses, trials, dimension, level, limits, far, centres, rounds=12)
+        return _largest_kept(
+            sums, scale, start, masses, trials, dimension, level, limits, far, centres, rounds=_N_PLANNED
+        )
 
     return best_of_grid(expected, usual)
 
@@ -247,7 +252,7 @@ def _largest_kept(
     widest = np.sum(unit * global_proxy(centres), axis=-1)
     deviation = np.sqrt(widest * (n_features + 2.0 * np.sqrt(n_features * log_rare) + 2.0 * log_rare))
     steps = m - np.arange(1.0, m + 1.0)
-    up = start
+    up, going = start, np.ones(start.shape, dtype=bool)
     for _ in range(rounds):
         exponent = scale[..., None] * weights * (deviation + up)[..., None] * (1.0 + SAFETY)
         variance = np.sum(unit * local_proxy(limits, exponent, far, centres), axis=-1) * (1.0 + SAFETY)
@@ -258,11 +263,12 @@ def _largest_kept(
         gain = np.sum(reach / m - 0.5 * rate[..., None] * np.square(reach), axis=-1)
         lengths = (m - 1.0) * (2.0 * m - 1.0) / (6.0 * m) * sums.pairs + m * (m - 1.0) / 2.0 * sums.spread
         known = scale * ((m - 1.0) / (2.0 * m) * sums.pairs + 0.5 * rate * np.maximum(lengths, 0.0))
-        rest = 2.0 * _BAD_PARTITIONS * (1.0 + scale * 0.5 * (np.square(up) + sums.squares))
+        rest = 2.0 * _BAD_PARTITIONS * (1.0 + 0.5 * scale * (np.square(up) + sums.squares))
         known = known + log_term + rest + SAFETY * (1.0 + np.abs(known))
         new = np.minimum(up, np.sqrt(np.maximum(known, 0.0) / (scale * gain)) * (1.0 + SAFETY))
         new = np.where(sound, new, up)
-        if np.all(new >= up * (1.0 - 1e-9)):
-            return new
-        up = new
+        # Each row stops by itself: a limit must not depend on the company of others.
+        going, up = going & (new < up * (1.0 - 1e-9)), np.where(going, new, up)
+        if not np.any(going):
+            break
     return up

@@ -16,7 +16,7 @@ from .._numerics import SAFETY, density, round_up
 from .._validation import BoolArray, FloatArray, broadcast, check_counts, check_interval, check_level, check_probability
 from ._local_proxy import by_distance, check_values, local_proxy, mean_limit, share_limits
 
-CLIP = 5.0
+CLIP = 4.0
 """Where projections are clipped. It must be the same for the capital and for the limit."""
 
 SHARE_OF_SHARES = 0.02
@@ -26,11 +26,14 @@ _UNIT = 2.0**-53
 _STEPS = 2.0**30
 """The logarithm of the capital is rounded down to multiples of 2^-30, which add up without rounding."""
 
-_LARGEST_STAKE = 0.3
+_LARGEST_STAKE = 0.5
 """Largest stake to plan for; the stake grows with the length of the sum, which is not known yet."""
 
 _N_ROUNDS = 60
 """Steps of the fixed-point iteration. It may stop at any step: each of its values is a valid limit."""
+
+_N_PLANNED = 8
+"""The same, for planning."""
 
 
 def crossfit_log_capital(
@@ -54,7 +57,7 @@ def crossfit_log_capital(
         Centre of the stratum of each sample.
     bets : array-like of shape (..., n_samples)
         ``scale * length * masses / trials`` of the stratum of each sample, with the trials of the second half.
-    clip : float, default=5
+    clip : float, default=4
     error : array-like of shape (..., n_samples), default=0
         Bounds of the errors of the projections as computed.
 
@@ -68,7 +71,7 @@ def crossfit_log_capital(
     --------
     >>> from smoothcert.confidence import crossfit_log_capital
     >>> float(crossfit_log_capital([0.3, -1.2, 7.0], [1, 1, 0], 0.9, 0.01).round(4))
-    0.0449
+    0.0363
     """
     top = _check_clip(clip)
     projections, votes, centres, bets, error = broadcast(
@@ -125,7 +128,7 @@ def crossfit_gradient_upper(
     values : sequence of float
         All values of `f`; ``(0, 0.5, 1)`` for ``(1 + 1_A - 1_B) / 2``, where the limit is half of that of the
         difference.
-    clip : float, default=5
+    clip : float, default=4
     error : array-like of shape (...), default=0
         Bound of the distance between the sum `S` and the vector, `length` times the unit vector, that was used.
 
@@ -182,9 +185,8 @@ def crossfit_gradient_upper(
     weights, bets = (np.divide(masses, n, out=np.zeros(masses.shape), where=n > 0) for n in (first, second))
     usable = np.all((masses == 0.0) | ((first > 0) & (second > 0)), axis=-1) & (log_capital > -np.inf)
     usable &= np.max((scale * length)[..., None] * bets * far[..., 0] * top, axis=-1) < 0.999
-    bias = density(np.asarray(top)) - top * ndtr(-top)
     log_term = -np.log((1.0 - SHARE_OF_SHARES) * level)
-    known = log_term - np.where(usable, log_capital, 0.0) + 1.001 * bias * scale * length * np.sum(masses, axis=-1)
+    known = log_term - np.where(usable, log_capital, 0.0) + scale * length * _bias(top) * np.sum(masses, axis=-1)
     known = known + 1e-12 * (1.0 + np.abs(known))
     found = _largest_kept(known, scale, error, start, first, weights, _proxies(limits, far, centres))
     return round_up(np.where(usable, found, start)).reshape(shape)[()]
@@ -217,7 +219,7 @@ def crossfit_scale(
         Dimension of `Z`.
     alpha : float
     values : sequence of float
-    clip : float, default=5
+    clip : float, default=4
 
     Returns
     -------
@@ -250,14 +252,16 @@ def crossfit_scale(
     spread_first, spread_second = (np.sum(np.square(masses) / n * variance, axis=-1) for n in (first, second))
     length_sq = np.square(gradient) + dimension * spread_first
     log_term = -np.log((1.0 - SHARE_OF_SHARES) * level)
-    usual = np.sqrt(2.0 * log_term / np.maximum(length_sq * spread_second, 1e-300))
+    proxies = _proxies(limits, far, centres)
+    along = np.sum(np.square(masses) / first * proxies(0.0 * centres), axis=-1)
+    usual = np.sqrt(2.0 * log_term / np.maximum(length_sq * spread_second + np.square(gradient) * along, 1e-300))
     widest = np.max(masses / second * far[..., 0], axis=-1) * np.sqrt(length_sq) * top
     usual = np.minimum(usual, _LARGEST_STAKE / np.maximum(widest, 1e-300))
-    proxies = _proxies(limits, far, centres)
 
     def expected(scale: FloatArray) -> FloatArray:
         known = log_term + scale * np.square(gradient) + 0.5 * np.square(scale) * length_sq * spread_second
-        return _largest_kept(known, scale, 0.0 * scale, start, first, masses / first, proxies, rounds=12)
+        known = known + scale * np.sqrt(length_sq) * _bias(top) * np.sum(masses, axis=-1)
+        return _largest_kept(known, scale, 0.0 * scale, start, first, masses / first, proxies, rounds=_N_PLANNED)
 
     return best_of_grid(expected, usual)
 
@@ -271,9 +275,9 @@ def expected_limits(
 
 
 def best_of_grid(expected: Callable[[FloatArray], FloatArray], usual: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the best of some scales at and below the usual one, and what is expected of it."""
+    """Return the best of some scales around the usual one and below, and what is expected of it."""
     best, scale = np.full(usual.shape, np.inf), usual
-    for factor in np.geomspace(1.0, 0.05, 25):
+    for factor in np.geomspace(1.0, 0.2, 12):
         limit = expected(factor * usual)
         better: BoolArray = limit < best
         best, scale = np.where(better, limit, best), np.where(better, factor * usual, scale)
@@ -300,17 +304,23 @@ def _largest_kept(
     As `F` rises, every such `g` below some number satisfies the inequality with that number on the right side, which
     bounds it again.
     """
-    up = start
+    up, going = start, np.ones(start.shape, dtype=bool)
     for _ in range(rounds):
         exponent = scale[..., None] * weights * up[..., None]
         spread = 0.5 * np.sum(trials * np.square(exponent) * proxies(exponent), axis=-1) * (1.0 + SAFETY)
         square: FloatArray = (known + spread) / scale + up * error
         new: FloatArray = np.minimum(up, np.sqrt(np.maximum(square, 0.0)))
-        if np.all(new >= up * (1.0 - 1e-9)):
-            return new
-        up = new
+        # Each row stops by itself: a limit must not depend on the company of others.
+        going, up = going & (new < up * (1.0 - 1e-9)), np.where(going, new, up)
+        if not np.any(going):
+            break
     return up
 
 
+def _bias(clip: float) -> float:
+    """Return what clipping may take from the mean of a projection times a vote; rounded up."""
+    return 1.001 * float(density(np.asarray(clip)) - clip * ndtr(-clip))
+
+
 def _check_clip(clip: float) -> float:
-    return float(check_interval("clip", clip, lower=1.0, upper=30.0, cure="5 is usual."))
+    return float(check_interval("clip", clip, lower=1.0, upper=30.0, cure="4 is usual."))

@@ -210,7 +210,11 @@ def _by_series(t: FloatArray, s: FloatArray) -> FloatArray:
     total = np.zeros(s.shape)
     for k in range(2, _N_TERMS):
         before, last = last, power * at + (k - 1) * before
-        total += factor * last
+        term = factor * last
+        total += term
+        # From the tenth on, terms fall to less than a half from one to the next.
+        if k > 10 and np.all(term <= 1e-17 * total):
+            break
         power = power * t
         factor = factor * s / (k + 1)
     return total

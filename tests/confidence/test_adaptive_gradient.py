@@ -168,7 +168,7 @@ def test_leading_axes():
     assert limits.shape == (2, 4)
     for place in np.ndindex(2, 4):
         one = adaptive_gradient_upper(norm_sq[place], within, squares, scale[place], masses[place], **given)
-        assert one == pytest.approx(limits[place], rel=1e-8)
+        assert one == limits[place]  # whatever the company
 
 
 @pytest.mark.parametrize(

@@ -138,11 +138,11 @@ def test_errors_of_projections_lower_the_capital():
 
 
 def test_ruin():
-    assert crossfit_log_capital([0.1], [0.0], 0.9, 0.25) == -np.inf  # 5 times 0.9 times 0.25 is above 1
-    assert np.isfinite(crossfit_log_capital([0.1], [0.0], 0.9, 0.2))
+    assert crossfit_log_capital([0.1], [0.0], 0.9, 0.3) == -np.inf  # 4 times 0.9 times 0.3 is above 1
+    assert np.isfinite(crossfit_log_capital([0.1], [0.0], 0.9, 0.25))
 
 
-def largest_by_scan(capital, length, scale, masses, halves, counts, centres, alpha, values=(0.0, 1.0), clip=5.0):
+def largest_by_scan(capital, length, scale, masses, halves, counts, centres, alpha, values=(0.0, 1.0), clip=4.0):
     """The largest norm that is not refused, on a fine grid, from public functions."""
     shares = share_limits(counts, centres, SHARE_OF_SHARES * alpha / len(masses), values)
     bias = stats.norm.pdf(clip) - clip * stats.norm.sf(clip)
@@ -214,7 +214,7 @@ def test_leading_axes():
         one = crossfit_gradient_upper(
             capital[place], length[place], scale[place], masses[place], tuple(halves), **given
         )
-        assert one == pytest.approx(limits[place], rel=1e-8)
+        assert one == limits[place]  # whatever the company
 
 
 @pytest.mark.parametrize(("share", "gradient"), [(0.03, 0.012), (0.03, 0.033), (0.1, 0.02)])
