@@ -277,7 +277,7 @@ def expected_limits(
 def best_of_grid(expected: Callable[[FloatArray], FloatArray], usual: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the best of some scales around the usual one and below, and what is expected of it."""
     best, scale = np.full(usual.shape, np.inf), usual
-    for factor in np.geomspace(1.0, 0.2, 12):
+    for factor in np.geomspace(1.0, 0.2, 6):
         limit = expected(factor * usual)
         better: BoolArray = limit < best
         best, scale = np.where(better, limit, best), np.where(better, factor * usual, scale)
