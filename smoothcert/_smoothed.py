@@ -437,7 +437,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         else:
             most = certifier.n_selection + max(certifier.n_samples, max_samples or 0)
             check_error_share(grid, float(certifier.alpha), most, inputs.n_noisy, certifier.n_edges)
-            used = certifier.at_level(lower_level(float(certifier.alpha)))
+            used = certifier.at_level(lower_level(float(certifier.alpha))).without_designs()
             unit = inputs.unit * (noise if isinstance(noise, float) else 1.0)
             X = _to_grid(grid, inputs, X.dtype, model)
             # Behind the steps of a pipeline an adversary's input is on no grid.

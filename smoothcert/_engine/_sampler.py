@@ -11,7 +11,7 @@ import numpy as np
 
 from .._column_noise import Sigma, count_noisy
 from .._models import Voter
-from .._noise import Grid, Seed, block_slices
+from .._noise import Grid, Seed, block_slices, moved_into_strata
 from .._validation import FloatArray, IndexArray
 from ..tallies import Tally
 
@@ -93,6 +93,7 @@ class Sampler:
                 for (piece, block, _), (low, high) in zip(call, room.spans, strict=True):
                     seed = Seed(self.entropy, stage, pieces[piece].key, block)
                     arrays.standard_normal(seed, room.noise[low:high])
+                    _redirect(arrays, pieces[piece], block, room.noise[low:high])
                 for piece, low, high in _runs(call, room.spans):
                     far = None if room.far is None else room.far[low:high]
                     arrays.add_noise(flat[piece], room.noise[low:high], self.sigma, room.near[low:high], far)
@@ -118,6 +119,7 @@ class Sampler:
             in_place = n_noisy == piece.row.size and self.grid is None
             noise = rows if in_place else arrays.empty_noise(n, x[:n_noisy])
             arrays.standard_normal(Seed(self.entropy, stage, piece.key, block), noise)
+            _redirect(arrays, piece, block, noise)
             arrays.add_noise(x, noise, self.sigma, rows)
             votes, gradients = self.voter.vote_with_gradients(rows.reshape(-1, *shape), candidate)
             piece.tally.update(arrays.gradients_in_units(gradients.reshape(1, n, -1), self.sigma), votes[None])
@@ -132,6 +134,16 @@ class Sampler:
             return self.voter.vote(rows)
         even = -(-len(rows) // parts)
         return np.concatenate([self.voter.vote(rows[i : i + even]) for i in range(0, len(rows), even)])
+
+
+def _redirect(arrays: Any, piece: Piece, block: int, noise: Any) -> None:
+    """Move the noise of a block along the direction of the piece's design, if it has one, into the strata of its
+    draws."""
+    design = piece.tally.design
+    if design is not None:
+        along = arrays.along(noise, design.direction)
+        strata = design.strata(block * piece.block_size, len(along))
+        arrays.move_along(noise, design.direction, moved_into_strata(along, design.cuts, strata) - along)
 
 
 _Call = list[tuple[int, int, int]]

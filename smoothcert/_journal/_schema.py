@@ -22,7 +22,7 @@ from zipfile import BadZipFile
 
 from .._engine import Span
 
-SCHEMA = 5
+SCHEMA = 6
 """Version of the file's layout, of the noise whose blocks it counts, and of the plans that pilots make, which are not
 stored but made again; raised when any of these changes."""
 

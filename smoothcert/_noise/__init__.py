@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ._design import moved_into_strata
 from ._error_share import check_error_share, lower_level
 from ._grid import Grid, make_grid
 from ._numpy import NumpyArrays
@@ -40,6 +41,7 @@ __all__ = [
     "hash_row",
     "lower_level",
     "make_grid",
+    "moved_into_strata",
     "pilot_stage",
     "seed_for_purpose",
     "seed_from",

@@ -45,6 +45,14 @@ class NumpyArrays:
         """Fill an array with noise; a shorter array gets the beginning of what a longer one would."""
         np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed))).standard_normal(out=out, dtype=out.dtype)
 
+    def along(self, noise: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the components of the noise along a direction."""
+        return noise.astype(np.float64, copy=False) @ direction
+
+    def move_along(self, noise: FloatArray, direction: FloatArray, by: FloatArray) -> None:
+        """Move each sample of the noise along a direction."""
+        noise += by[:, None] * direction
+
     def add_noise(
         self, x: FloatArray, noise: FloatArray, sigma: Sigma, out: FloatArray, far: FloatArray | None = None
     ) -> None:

@@ -83,6 +83,21 @@ class TorchArrays:
         """Fill a tensor with noise; the same for a given type of device and shape."""
         out.normal_(generator=torch.Generator(self.device).manual_seed(_number(seed)))
 
+    def along(self, noise: torch.Tensor, direction: FloatArray) -> FloatArray:
+        """Return the components of the noise along a direction.
+
+        In float64: the order of a sum depends on how many threads share it, and in float32 that would show.
+        """
+        if self.device.type == "cpu":
+            return noise.numpy().astype(np.float64) @ direction
+        wide = noise.double()
+        components: FloatArray = (wide @ wide.new_tensor(direction)).cpu().numpy()
+        return components
+
+    def move_along(self, noise: torch.Tensor, direction: FloatArray, by: FloatArray) -> None:
+        """Move each sample of the noise along a direction."""
+        noise.addr_(noise.new_tensor(by), noise.new_tensor(direction))
+
     def add_noise(
         self, x: torch.Tensor, noise: torch.Tensor, sigma: Sigma, out: torch.Tensor, far: torch.Tensor | None = None
     ) -> None:

@@ -148,6 +148,10 @@ class BaseCertifier(BaseEstimator, ABC):
         """
         return self
 
+    def without_designs(self) -> BaseCertifier:
+        """Return the certifier to use where noise cannot be designed, as exact noise; by default this one."""
+        return self
+
     def screen(self) -> Screen | None:
         """Return a cheaper certificate to try first where radii are asked for; none by default."""
         return None

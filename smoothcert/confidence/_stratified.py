@@ -42,7 +42,7 @@ def stratified_lower(
     Parameters
     ----------
     hits, trials : array-like of shape (..., n_strata)
-        Counts. Into which stratum a sample falls is left to chance.
+        Counts. Into which stratum a sample falls is left to chance, or decided beforehand.
     mass : array-like of shape (n_strata,)
         Probabilities of the strata, known exactly.
     weights : array-like of shape (..., n_strata)
@@ -60,9 +60,9 @@ def stratified_lower(
     -----
     A gambler who stakes ``bet_b`` on hits in stratum `b` at the odds of the guess has the wealth
     ``prod (1 + bet_b (f - guess_b))``. Given the strata of the samples, its mean is at most
-    ``exp(sum trials_b bet_b (share_b - guess_b))``. With ``bet_b = scale * n * mass_b * weight_b / trials_b`` the
-    exponent is ``scale * n * (sum mass weight share - sum mass weight guess)``, whatever the number of trials in each
-    stratum. Where a bet is clipped, the weight is lowered with it.
+    ``exp(sum trials_b bet_b (share_b - guess_b))``. With ``bet_b = stake * mass_b * weight_b / trials_b`` the exponent
+    is ``stake * (sum mass weight share - sum mass weight guess)``, whatever the number of trials in each stratum. Where
+    a bet is clipped, the weight is lowered with it.
 
     Markov's inequality for the wealth would be a limit. It is improved by the factor
     ``E'[exp(-(S - s)); S >= s]``, where `S` is the logarithm of the wealth, under the law with density proportional to
@@ -108,6 +108,13 @@ def bet_size(log_term: float) -> float:
     return float(size)
 
 
+def stake_for(log_term: float, variances: FloatArray) -> FloatArray:
+    """Return the factor of all bets at which the logarithm of the wealth has the standard deviation to aim at, for
+    given variances of the estimates of the terms; a last axis of length 1 is kept."""
+    stake: FloatArray = bet_size(log_term) / np.sqrt(np.maximum(np.sum(variances, axis=-1, keepdims=True), 1e-300))
+    return stake
+
+
 def usual_width(alpha: float) -> float:
     """Return by how many standard deviations of the weighted sum a limit at this level usually stays below it."""
     log_term = -np.log((1.0 - _SPREAD_SHARE) * alpha)
@@ -119,22 +126,15 @@ def _limit(
     hits: FloatArray, trials: FloatArray, mass: FloatArray, weights: FloatArray, guesses: FloatArray, alpha: float
 ) -> StratifiedLimit:
     log_term = -np.log((1.0 - _SPREAD_SHARE) * alpha)
-    n = trials.sum(axis=-1, keepdims=True)
-    variance = np.sum(mass * np.square(weights) * guesses * (1.0 - guesses), axis=-1, keepdims=True)
-    scale = bet_size(log_term) / np.sqrt(np.maximum(n, 1.0) * np.maximum(variance, 1e-300))
-    bets = np.divide(
-        scale * n * mass * weights,
-        trials,
-        out=np.zeros(np.broadcast_shapes(weights.shape, trials.shape)),
-        where=trials > 0,
-    )
-    bets = np.clip(bets, -_LARGEST_BET, _LARGEST_BET)
-    kept = bets * trials / (scale * np.maximum(n, 1.0) * mass)
+    each = np.divide(mass, trials, out=np.zeros(np.broadcast_shapes(mass.shape, trials.shape)), where=trials > 0)
+    stake = stake_for(log_term, mass * each * np.square(weights) * guesses * (1.0 - guesses))
+    bets = np.clip(stake * each * weights, -_LARGEST_BET, _LARGEST_BET)
+    kept = bets * trials / (stake * mass)
     won, lost = np.log1p(bets * (1.0 - guesses)), np.log1p(-bets * guesses)
     gain = trials * bets * guesses + hits * won + (trials - hits) * lost
     spread = trials * least_variance(hits, trials, _SPREAD_SHARE * alpha / hits.shape[-1])
     log_factor = _log_factor(np.abs(won - lost), spread)
-    value = (np.sum(gain, axis=-1) - log_term - log_factor) / (scale * np.maximum(n, 1.0))[..., 0]
+    value = (np.sum(gain, axis=-1) - log_term - log_factor) / stake[..., 0]
     rounding = SAFETY * (1.0 + np.sum(mass * np.abs(kept), axis=-1))
     return StratifiedLimit(value - rounding, kept)
 

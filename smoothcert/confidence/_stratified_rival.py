@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._numerics import SAFETY
 from .._validation import FloatArray, broadcast, check_counts, check_interval, check_level
-from ._stratified import _LARGEST_BET, _SPREAD_SHARE, _log_factor, bet_size
+from ._stratified import _LARGEST_BET, _SPREAD_SHARE, _log_factor, stake_for
 
 
 class StratifiedRivalLimit(NamedTuple):
@@ -39,7 +39,8 @@ def stratified_rival_lower(
     Parameters
     ----------
     hits, rival_hits, trials : array-like of int, shape (..., n_strata)
-        Votes for the class, for the rival, and for anything. Into which stratum a sample falls is left to chance.
+        Votes for the class, for the rival, and for anything. Into which stratum a sample falls is left to chance, or
+        decided beforehand.
     mass : array-like of shape (n_strata,)
         Probabilities of the strata, known exactly.
     weights, rival_weights : array-like of shape (..., n_strata)
@@ -120,19 +121,16 @@ def _limit(
     alpha: float,
 ) -> StratifiedRivalLimit:
     log_term = -np.log((1.0 - _SPREAD_SHARE) * alpha)
-    n = np.maximum(trials.sum(axis=-1, keepdims=True), 1.0)
-    variance = np.sum(mass * rival_variance(weights, rival_weights, guesses, rival_guesses), axis=-1, keepdims=True)
-    scale = bet_size(log_term) / np.sqrt(n * np.maximum(variance, 1e-300))
-    some = trials > 0
-    each = np.divide(scale * n * mass, trials, out=np.zeros(trials.shape), where=some)
-    bet, against = each * weights, each * rival_weights
+    each = np.divide(mass, trials, out=np.zeros(trials.shape), where=trials > 0)
+    stake = stake_for(log_term, mass * each * rival_variance(weights, rival_weights, guesses, rival_guesses))
+    bet, against = stake * each * weights, stake * each * rival_weights
     # What votes for the class, for the rival and for neither add to one.
     gains = _gains(bet, against, guesses, rival_guesses)
     worst = np.min(gains, axis=0)
     shrink = np.where(worst < -_LARGEST_BET, -_LARGEST_BET / np.minimum(worst, -_LARGEST_BET), 1.0)
     bet, against = bet * shrink, against * shrink
     logs = np.log1p(_gains(bet, against, guesses, rival_guesses))
-    kept, rival_kept = (part * trials / (scale * n * mass) for part in (bet, against))
+    kept, rival_kept = (part * trials / (stake * mass) for part in (bet, against))
     votes = np.stack([hits, rival_hits, trials - hits - rival_hits])
     gain = np.sum(votes * logs, axis=0) + trials * (bet * guesses - against * rival_guesses)
     jumps = np.max(logs, axis=0) - np.min(logs, axis=0)
@@ -142,7 +140,7 @@ def _limit(
     ) * (1.0 - SAFETY)  # fmt: skip
     relative = np.divide(trials * spread, np.square(jumps), out=np.zeros_like(jumps), where=jumps > 1e-12)
     log_factor = _log_factor(jumps, relative)
-    value = (np.sum(gain, axis=-1) - log_term - log_factor) / (scale * n)[..., 0] + np.sum(mass * rival_kept, axis=-1)
+    value = (np.sum(gain, axis=-1) - log_term - log_factor) / stake[..., 0] + np.sum(mass * rival_kept, axis=-1)
     rounding = SAFETY * (1.0 + np.sum(mass * (np.abs(kept) + 2.0 * np.abs(rival_kept)), axis=-1))
     return StratifiedRivalLimit(value - rounding, kept, rival_kept)
 

@@ -40,7 +40,9 @@ def class_probability(y_true: ArrayLike, certificates: Certificates) -> FloatArr
     array([0.9 , 0.  , 0.55])
     """
     counts = _checked(certificates).counts
-    if {"hits", "n"} <= counts.keys():
+    if "share" in counts:  # of noise at random, where the votes may be on other noise
+        hits, n = counts["share"], 1
+    elif {"hits", "n"} <= counts.keys():
         hits, n = counts["hits"], counts["n"]
     elif {"both", "one", "pairs"} <= counts.keys():
         hits, n = 2 * counts["both"] + counts["one"], 2 * counts["pairs"]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray, as_float_array, check_counts
+from ._design import Design
 
 IntArray = NDArray[np.int64]
 AnyRows = TypeVar("AnyRows", bound="RowArrays")
@@ -105,6 +106,11 @@ class Tally(RowArrays):
     def needs_noise(self) -> bool:
         """Whether `update` looks at the noise."""
         return False
+
+    @property
+    def design(self) -> Design | None:
+        """How the noise of the only row is to be drawn; None if at random, as usual."""
+        return None
 
     def update(self, noise: Any, votes: ArrayLike) -> None:
         """Add the votes on noisy copies of the inputs."""

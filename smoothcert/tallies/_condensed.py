@@ -177,8 +177,8 @@ class CondensedRivalTally(_Complete, RivalTally):
 
     Attributes
     ----------
-    products : ndarray of shape (n_rows, n_rivals, n_strata, n_strata)
-        What `lead_products` returns for each rival of the plan.
+    products : ndarray of shape (n_rows, n_rivals, 2, n_strata, n_strata)
+        What `lead_products` returns for each rival of the plan, with all centres one half and with those of the plan.
     """
 
     per_row: ClassVar[tuple[str, ...]] = (*_without(RivalTally.per_row, "grad_sum"), "products")
@@ -189,8 +189,8 @@ class CondensedRivalTally(_Complete, RivalTally):
     def __post_init__(self) -> None:
         pass
 
-    def lead_products(self, row: int, rival: int) -> FloatArray:
-        products: FloatArray = self.products[row, rival]
+    def lead_products(self, row: int, rival: int, centres: FloatArray) -> FloatArray:
+        products: FloatArray = self.products[row, rival, 0 if np.all(centres == 0.5) else 1]
         return products
 
     @classmethod
@@ -198,7 +198,8 @@ class CondensedRivalTally(_Complete, RivalTally):
         most = max((part.plan.rivals.shape[1] for part in parts), default=0)
         resized = []
         for part in parts:
-            changes = {name: resize(getattr(part, name), 1 + most) for name in ("bin_hits", "grad_sq", "grad_error")}
+            changes = {name: resize(getattr(part, name), 2 + most) for name in ("grad_sq", "grad_error")}
+            changes |= {"bin_hits": resize(part.bin_hits, 1 + most)}
             changes |= {"plan": part.plan.with_rivals(most), "products": resize(part.products, most)}
             resized.append(replace(part, **changes))
         return super(RivalTally, cls).concatenate(resized)
@@ -206,9 +207,11 @@ class CondensedRivalTally(_Complete, RivalTally):
     @classmethod
     def of(cls, tally: Any) -> CondensedRivalTally:
         n_rows, n_rivals, n_strata = len(tally), tally.plan.rivals.shape[1], tally.plan.n_strata
-        products = np.zeros((n_rows, n_rivals, n_strata, n_strata))
+        products = np.zeros((n_rows, n_rivals, 2, n_strata, n_strata))
+        one_half = np.full(n_strata, 0.5)
         for row, rival in np.argwhere(tally.plan.rivals >= 0):
-            products[row, rival] = tally.lead_products(row, rival)
+            products[row, rival, 0] = tally.lead_products(row, rival, one_half)
+            products[row, rival, 1] = tally.lead_products(row, rival, tally.plan.centres[row, rival])
         return cls(**_without_sums(tally), products=products)
 
 

@@ -6,55 +6,33 @@ The sums are kept apart for a few strata along the direction, each some bins wid
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray
-from ._base import IntArray, RowArrays, Tally, as_row_counts, broadcast_to_rows, check_finite, check_rows
+from ._along import AlongDirection, strata_of_bins
+from ._base import IntArray, Tally, as_row_counts, broadcast_to_rows, check_finite, check_rows
+from ._design import Design
 from ._sum_errors import square_of_length_up
 from ._sums import directional_sums
-
-# Strata decide how well a tilt can follow its best shape, and how many sums are kept. The limit of the gradient is
-# valid for any strata that are fixed before the estimation.
-
-_STRATA = 8
-"""Two outer ones and six in between, each 0.7 wide; more of them would take more memory."""
-
-_STRATA_END = 2.1
-"""Where the outer strata begin, in units of sigma; both together have about 3.6% of the samples."""
-
-_NUMBERS_OF_A_ROW = 2**18
-"""Sums of an input are kept within 2 MB: in very many dimensions there are fewer strata."""
-
-
-@lru_cache(maxsize=64)
-def _strata(edges: tuple[float, ...], n_strata: int) -> IntArray:
-    """Return the stratum of each bin; strata end at edges of bins."""
-    wanted = np.linspace(-_STRATA_END, _STRATA_END, n_strata - 1) if n_strata > 2 else np.zeros(n_strata - 1)
-    cuts = np.unique(np.argmin(np.abs(np.subtract.outer(wanted, edges)), axis=1)) if edges else np.empty(0)
-    return np.searchsorted(cuts, np.arange(len(edges) + 1), side="left")
-
-
-def n_strata_for(n_features: int) -> int:
-    """Return the number of strata in `n_features` dimensions."""
-    return max(1, min(_STRATA, _NUMBERS_OF_A_ROW // n_features))
-
-
-def strata_of_bins(edges: tuple[float, ...], n_features: int) -> IntArray:
-    """Return the stratum of each bin."""
-    return _strata(edges, n_strata_for(n_features))
 
 
 class DirectionalEvidence(Tally):
     """Base class of the tallies of the directional certificate: against one half, `DirectionalTally`; against rivals,
     `RivalTally`."""
 
+    plan: Any
+
+    @property
+    def design(self) -> Design | None:
+        found: Design | None = self.plan.design_of_only_row()
+        return found
+
 
 @dataclass(eq=False)
-class DirectionalPlan(RowArrays):
+class DirectionalPlan(AlongDirection):
     """What a pilot decides before the estimation begins.
 
     Attributes
@@ -73,6 +51,8 @@ class DirectionalPlan(RowArrays):
     borders : ndarray of shape (n_rows, n_cells - 1)
     radius : ndarray of shape (n_rows,)
         The cells of `smoothcert.bounds`' directional certificate, and the radius they were made for.
+    design : ndarray of shape (n_rows, n_strata)
+        Share of the noise that is drawn in each stratum; zeros where it is drawn at random.
     """
 
     shared: ClassVar = ("edges",)
@@ -86,6 +66,7 @@ class DirectionalPlan(RowArrays):
         "across",
         "borders",
         "radius",
+        "design",
     )
 
     edges: tuple[float, ...]
@@ -98,18 +79,10 @@ class DirectionalPlan(RowArrays):
     across: FloatArray
     borders: FloatArray
     radius: FloatArray
+    design: FloatArray
 
     def __len__(self) -> int:
         return len(self.measured)
-
-    @property
-    def strata(self) -> IntArray:
-        """Stratum of each bin."""
-        return strata_of_bins(self.edges, self.direction.shape[1])
-
-    @property
-    def n_strata(self) -> int:
-        return int(self.strata[-1]) + 1
 
     @classmethod
     def towards(
@@ -133,6 +106,7 @@ class DirectionalPlan(RowArrays):
             across=empty,
             borders=empty[:, 1:],
             radius=np.zeros(rows),
+            design=np.zeros((rows, n_strata)),
         )
 
 
@@ -244,7 +218,7 @@ class DirectionalTally(DirectionalEvidence):
     def _merge_key(self, other: Any) -> dict[str, Any]:
         plan = self.plan
         same = {"edges": plan.edges, "direction": plan.direction, "multipliers": plan.multipliers}
-        return {**super()._merge_key(other), **same, "candidate": self.candidate}
+        return {**super()._merge_key(other), **same, "design": plan.design, "candidate": self.candidate}
 
     @property
     def n_features(self) -> int:

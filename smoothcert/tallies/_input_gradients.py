@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray
+from ._along import AlongDirection
 from ._base import IntArray, Tally, as_row_counts, check_finite
+from ._design import Design
 
 _STEPS = 2.0**34
 """Sums of each update are rounded to these steps of a unit, like the other sums (see `_sum_errors`), but finer, because
@@ -29,9 +31,11 @@ class InputGradientTally(Tally):
         Class index that counts as a hit in `update`; 1 (or ``True``) if not given.
     votes : array-like of int, shape (n_rows, n_classes), optional
         Votes for each class, where they are wanted.
+    plan : DirectionalPlan or RivalPlan, optional
+        Tells how the noise is to be drawn.
     """
 
-    per_row: ClassVar = ("hits", "n", "slope_sum", "candidate", "votes")
+    per_row: ClassVar = ("hits", "n", "slope_sum", "candidate", "votes", "plan")
     additive: ClassVar = ("hits", "n", "slope_sum", "votes")
 
     hits: IntArray
@@ -39,6 +43,7 @@ class InputGradientTally(Tally):
     slope_sum: FloatArray
     candidate: IntArray | None = None
     votes: IntArray | None = None
+    plan: AlongDirection | None = None
 
     def __post_init__(self) -> None:
         rows = len(self.slope_sum)
@@ -50,12 +55,17 @@ class InputGradientTally(Tally):
 
     @classmethod
     def empty(
-        cls, n_rows: int, n_features: int, candidate: ArrayLike | None = None, n_classes: int | None = None
+        cls,
+        n_rows: int,
+        n_features: int,
+        candidate: ArrayLike | None = None,
+        n_classes: int | None = None,
+        plan: AlongDirection | None = None,
     ) -> InputGradientTally:
         """Return a tally with no samples yet; with `n_classes`, one that counts the votes for each class."""
         hits, n = np.zeros((2, n_rows), np.int64)
         votes = None if n_classes is None else np.zeros((n_rows, n_classes), np.int64)
-        return cls(hits, n, np.zeros((n_rows, n_features)), candidate, votes)  # type: ignore[arg-type]
+        return cls(hits, n, np.zeros((n_rows, n_features)), candidate, votes, plan)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self.n)
@@ -63,6 +73,10 @@ class InputGradientTally(Tally):
     @property
     def needs_noise(self) -> bool:
         return True
+
+    @property
+    def design(self) -> Design | None:
+        return None if self.plan is None else self.plan.design_of_only_row()
 
     def summary(self) -> dict[str, NDArray[Any]]:
         return {"hits": self.hits, "n": self.n}

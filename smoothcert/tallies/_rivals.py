@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FloatArray
-from ._base import IntArray, RowArrays, as_row_counts, broadcast_to_rows, check_finite, check_rows
-from ._directional import DirectionalEvidence, n_strata_for, strata_of_bins
+from ._along import AlongDirection, n_strata_for, strata_of_bins
+from ._base import IntArray, as_row_counts, broadcast_to_rows, check_finite, check_rows
+from ._directional import DirectionalEvidence
 from ._sum_errors import square_of_length_up
 from ._sums import class_sums
 
@@ -29,7 +30,7 @@ def most_rivals(n_features: int) -> int:
 
 
 @dataclass(eq=False)
-class RivalPlan(RowArrays):
+class RivalPlan(AlongDirection):
     """What a pilot decides before the estimation begins: which rivals are measured along which direction, and how.
 
     Attributes
@@ -50,8 +51,14 @@ class RivalPlan(RowArrays):
     borders : ndarray of shape (n_rows, n_rivals, n_cells - 1)
     made_for : ndarray of shape (n_rows, n_rivals)
         The cells of `smoothcert.bounds`' directional certificate, and the radius they were made for.
+    centres : ndarray of shape (n_rows, n_rivals, n_strata)
+        Of ``f = (1 + 1_A - 1_B) / 2``, for the limits of gradients.
+    scales : ndarray of shape (n_rows, n_rivals, n_cells)
+        Of the adaptive limits of gradients; zero where the limit is that for all classifiers.
     radius : ndarray of shape (n_rows,)
         The radius to expect.
+    design : ndarray of shape (n_rows, n_strata)
+        Share of the noise that is drawn in each stratum; zeros where it is drawn at random.
     """
 
     shared: ClassVar = ("edges",)
@@ -65,7 +72,10 @@ class RivalPlan(RowArrays):
         "across",
         "borders",
         "made_for",
+        "centres",
+        "scales",
         "radius",
+        "design",
     )
 
     edges: tuple[float, ...]
@@ -78,7 +88,10 @@ class RivalPlan(RowArrays):
     across: FloatArray
     borders: FloatArray
     made_for: FloatArray
+    centres: FloatArray
+    scales: FloatArray
     radius: FloatArray
+    design: FloatArray
 
     def __len__(self) -> int:
         return len(self.direction)
@@ -88,15 +101,6 @@ class RivalPlan(RowArrays):
         """Whether any rival is measured, shape (n_rows,)."""
         some: NDArray[np.bool_] = np.any(self.rivals >= 0, axis=1)
         return some
-
-    @property
-    def strata(self) -> IntArray:
-        """Stratum of each bin."""
-        return strata_of_bins(self.edges, self.direction.shape[1])
-
-    @property
-    def n_strata(self) -> int:
-        return int(self.strata[-1]) + 1
 
     @classmethod
     def towards(cls, edges: ArrayLike, direction: ArrayLike, rivals: ArrayLike, n_cells: int = 1) -> RivalPlan:
@@ -117,11 +121,14 @@ class RivalPlan(RowArrays):
             across=np.zeros((*shape, n_cells)),
             borders=np.zeros((*shape, n_cells - 1)),
             made_for=np.zeros(shape),
+            centres=np.full((*shape, n_strata), 0.5),
+            scales=np.zeros((*shape, n_cells)),
             radius=np.zeros(len(direction)),
+            design=np.zeros((len(direction), n_strata)),
         )
 
     _BY_RIVAL: ClassVar = (
-        "rivals", "guesses", "multipliers", "tilts", "slopes", "across", "borders", "made_for",
+        "rivals", "guesses", "multipliers", "tilts", "slopes", "across", "borders", "made_for", "centres", "scales",
     )  # fmt: skip
 
     def with_rivals(self, n_rivals: int) -> RivalPlan:
@@ -142,6 +149,38 @@ class RivalPlan(RowArrays):
     def concatenate(cls, parts: Sequence[RivalPlan]) -> RivalPlan:
         most = max((part.rivals.shape[1] for part in parts), default=0)
         return super().concatenate([part.with_rivals(most) for part in parts])
+
+
+class LeadSums(NamedTuple):
+    """Sums of vectors in strata: the products of the sums, the sums of squared lengths, rounded down, bounds of the
+    lengths of the errors of the sums, and the number of roundings in a product.
+
+    Estimates of squared lengths are rounded up by what roundings may have taken off.
+    """
+
+    products: FloatArray
+    squares: FloatArray
+    errors: FloatArray
+    n_terms: int
+
+    def norm_sq(self, weights: FloatArray) -> FloatArray:
+        """Return ``|sum w X|^2 - sum w^2 |X|^2`` over all samples, for weights of shape (n_tried, n_strata)."""
+        whole = np.sum((weights @ self.products) * weights, axis=-1)
+        squares = np.sum(np.square(weights) * self.squares, axis=-1)
+        # Terms of `whole` may cancel; their sizes sum up to the square of the sum of the lengths.
+        sizes = 1.01 * np.square(weights @ np.sqrt(np.diagonal(self.products))) + squares
+        estimate: FloatArray = square_of_length_up(whole, sizes, weights @ self.errors, self.n_terms) - squares
+        return estimate
+
+    @property
+    def within(self) -> FloatArray:
+        """``|sum X|^2 - sum |X|^2`` over the samples of each stratum."""
+        return self.norm_sq(np.eye(len(self.squares)))
+
+    def squares_up(self, trials: IntArray) -> FloatArray:
+        """Return the sums of squared lengths, rounded up: what they were rounded down by is far below a millionth of
+        them, or of the squared lengths of that many samples along the direction."""
+        return self.squares * (1.0 + 1e-6) + 1e-4 * trials
 
 
 def resize(values: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
@@ -171,14 +210,15 @@ class RivalTally(DirectionalEvidence):
         rival of the plan.
     bin_trials : array-like of int, shape (n_rows, n_bins)
         Samples in each bin; zeros where nothing is measured.
-    grad_sum : array-like of shape (n_rows, 1 + n_rivals, n_strata, n_features)
-        Sum of the vectors in each stratum of the plan.
-    grad_sq : array-like of shape (n_rows, 1 + n_rivals, n_strata)
+    grad_sum : array-like of shape (n_rows, 2 + n_rivals, n_strata, n_features)
+        Sum of the vectors in each stratum of the plan: for the candidate class, for all classes that are not measured
+        together, and for each rival of the plan.
+    grad_sq : array-like of shape (n_rows, 2 + n_rivals, n_strata)
         Sum of their squared lengths.
     plan : RivalPlan
     candidate : array-like of int, shape (n_rows,)
         Class to be certified.
-    grad_error : array-like of shape (n_rows, 1 + n_rivals, n_strata), default=0
+    grad_error : array-like of shape (n_rows, 2 + n_rivals, n_strata), default=0
         Bounds of the lengths of the errors of `grad_sum`.
 
     Examples
@@ -228,15 +268,15 @@ class RivalTally(DirectionalEvidence):
             "counts": (rows, np.shape(self.counts)[-1]),
             "bin_hits": (rows, measured, bins),
             "bin_trials": (rows, bins),
-            "grad_sum": (rows, measured, strata, features),
-            "grad_sq": (rows, measured, strata),
+            "grad_sum": (rows, 1 + measured, strata, features),
+            "grad_sq": (rows, 1 + measured, strata),
         }
         for name, shape in shapes.items():
             if np.shape(getattr(self, name)) != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}.")
         check_finite("grad_sum", self.grad_sum)
         check_finite("grad_sq", self.grad_sq)
-        error = broadcast_to_rows("grad_error", self.grad_error, (rows, measured, strata))
+        error = broadcast_to_rows("grad_error", self.grad_error, (rows, 1 + measured, strata))
         self.grad_error = check_finite("grad_error", error)
         if np.any(self.candidate >= self.counts.shape[1]) or np.any(self.plan.rivals >= self.counts.shape[1]):
             raise ValueError(
@@ -253,7 +293,7 @@ class RivalTally(DirectionalEvidence):
         """Return a tally with no samples yet."""
         plan = plan.trimmed()
         rows, bins, measured = len(plan), len(plan.edges) + 1, 1 + plan.rivals.shape[1]
-        grad_sum = np.zeros((rows, measured, plan.n_strata, plan.direction.shape[1]))
+        grad_sum = np.zeros((rows, 1 + measured, plan.n_strata, plan.direction.shape[1]))
         return cls(
             np.zeros((rows, n_classes), np.int64),
             np.zeros(rows, np.int64),
@@ -275,10 +315,8 @@ class RivalTally(DirectionalEvidence):
             replace(
                 part,
                 plan=part.plan.with_rivals(most),
-                **{
-                    name: resize(getattr(part, name), 1 + most)
-                    for name in ("bin_hits", "grad_sum", "grad_sq", "grad_error")
-                },
+                bin_hits=resize(part.bin_hits, 1 + most),
+                **{name: resize(getattr(part, name), 2 + most) for name in ("grad_sum", "grad_sq", "grad_error")},
             )
             for part in parts
         ]
@@ -290,9 +328,29 @@ class RivalTally(DirectionalEvidence):
         return np.take_along_axis(self.counts, self.candidate[:, None], axis=1)[:, 0]
 
     def class_and_rival(self) -> tuple[IntArray, IntArray, IntArray]:
-        others = self.counts.copy()
-        np.put_along_axis(others, self.candidate[:, None], 0, axis=1)
-        return self.hits, np.maximum(others.max(axis=1), self.n - self.counts.sum(axis=1)), self.n
+        own, listed, strongest = self.shares_at_random()
+        rival = np.maximum(np.max(listed, axis=1, initial=0.0), strongest)
+        hits, others = (np.rint(share * self.n).astype(np.int64) for share in (own, rival))
+        return hits, np.minimum(others, self.n - hits), self.n
+
+    def shares_at_random(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Estimate the shares of the class, of each rival of the plan (0 if there is none) and of the strongest other
+        one, for noise that is drawn at random. For planning only.
+
+        Of designed noise, each stratum counts as much as it would at random; then all others are taken together.
+        """
+        n, rivals = np.maximum(self.n, 1)[:, None], self.plan.rivals
+        listed = np.where(rivals >= 0, np.take_along_axis(self.counts, np.maximum(rivals, 0), axis=1), 0) / n
+        own, rest = self.hits / n[:, 0], self.counts.astype(np.float64)
+        np.put_along_axis(rest, self.candidate[:, None], 0.0, axis=1)
+        for row, of_row in enumerate(rivals):
+            rest[row, of_row[of_row >= 0]] = 0.0
+        strongest = np.maximum(rest.max(axis=1), self.n - self.counts.sum(axis=1)) / n[:, 0]
+        for row in np.flatnonzero(self.plan.designed):
+            shares = self.stratum_hits[row] / np.maximum(self.stratum_trials[row], 1) @ self.plan.stratum_masses
+            own[row], listed[row] = shares[0], shares[1:]
+            strongest[row] = max(1.0 - float(shares.sum()), 0.0)
+        return own, listed, strongest
 
     def summary(self) -> dict[str, NDArray[Any]]:
         plan = self.plan
@@ -300,6 +358,8 @@ class RivalTally(DirectionalEvidence):
             "hits": self.hits,
             "n": self.n,
             "votes": self.counts,
+            "share": self.shares_at_random()[0],
+            "designed": plan.designed,
             "measured": plan.measured,
             "rivals": plan.rivals,
             "planned_radius": plan.radius,
@@ -310,7 +370,7 @@ class RivalTally(DirectionalEvidence):
 
     def _merge_key(self, other: Any) -> dict[str, Any]:
         plan = self.plan
-        same = {"edges": plan.edges, "direction": plan.direction, "rivals": plan.rivals}
+        same = {"edges": plan.edges, "direction": plan.direction, "rivals": plan.rivals, "design": plan.design}
         same |= {"multipliers": plan.multipliers, "candidate": self.candidate, "classes": self.counts.shape[1]}
         return {**super()._merge_key(other), **same}
 
@@ -324,30 +384,37 @@ class RivalTally(DirectionalEvidence):
         """Samples in each stratum, shape (n_rows, n_strata)."""
         return np.add.reduceat(self.bin_trials, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=1)
 
-    def lead_products(self, row: int, rival: int) -> FloatArray:
-        """Return the inner products of half the differences between the sums of the class and of a rival of the plan,
-        shape (n_strata, n_strata)."""
-        difference = (self.grad_sum[row, 0] - self.grad_sum[row, 1 + rival]) / 2.0
-        products: FloatArray = difference @ difference.T
+    @property
+    def stratum_hits(self) -> IntArray:
+        """Votes in each stratum for the class and for each rival of the plan, shape (n_rows, 1 + n_rivals,
+        n_strata)."""
+        return np.add.reduceat(self.bin_hits, np.flatnonzero(np.diff(self.plan.strata, prepend=-1)), axis=2)
+
+    def lead_sums(self, row: int, rival: int, centres: FloatArray) -> LeadSums:
+        """Return the sums in the strata of ``X = Y (f - centre)``, ``f = (1 + 1_A - 1_B) / 2``, over all samples of a
+        row, for the given rival of the plan and centres of shape (n_strata,)."""
+        factors = self._lead_factors(rival, centres)
+        square = np.sum(np.square(factors) * self.grad_sq[row], axis=0)
+        error = np.sum(np.abs(factors) * np.asarray(self.grad_error)[row], axis=0)
+        products = self.lead_products(row, rival, centres)
+        return LeadSums(products, square, error, self.n_features + 2 * self.plan.n_strata + 8)
+
+    def lead_products(self, row: int, rival: int, centres: FloatArray) -> FloatArray:
+        """Return the inner products of the sums of `lead_sums`, shape (n_strata, n_strata)."""
+        total = np.sum(self._lead_factors(rival, centres)[..., None] * self.grad_sum[row], axis=0)
+        products: FloatArray = total @ total.T
         return products
 
-    def norm_sq(self, row: int, rival: int, weights: FloatArray) -> FloatArray:
-        """Return ``|sum w X|^2 - sum w^2 |X|^2`` over all samples of a row, for ``X = Y (1_A - 1_B) / 2`` with the
-        given rival of the plan and weights of shape (n_tried, n_strata).
+    def _lead_factors(self, rival: int, centres: FloatArray) -> FloatArray:
+        """Return ``f - centre`` for the votes of each group, shape (2 + n_rivals, n_strata)."""
+        votes = np.full(2 + self.plan.rivals.shape[1], 0.5)
+        votes[0], votes[2 + rival] = 1.0, 0.0
+        return votes[:, None] - centres
 
-        Rounded up by what the roundings of the sums may have taken off.
-        """
-        square = (self.grad_sq[row, 0] + self.grad_sq[row, 1 + rival]) / 4.0
-        errors = np.asarray(self.grad_error)[row]
-        products = self.lead_products(row, rival)
-        whole = np.sum((weights @ products) * weights, axis=-1)
-        squares = np.sum(np.square(weights) * square, axis=-1)
-        # Terms of `whole` may cancel; their sizes sum up to the square of the sum of the lengths.
-        sizes = 1.01 * np.square(weights @ np.sqrt(np.diagonal(products))) + squares
-        error = weights @ (errors[0] + errors[1 + rival]) / 2.0
-        n_terms = self.n_features + 2 * self.plan.n_strata + 8
-        estimate: FloatArray = square_of_length_up(whole, sizes, error, n_terms) - squares
-        return estimate
+    def lead_counts(self, row: int, rival: int) -> IntArray:
+        """Return how often ``f`` of `lead_sums` was 0, 1/2 and 1 in the strata, shape (n_strata, 3)."""
+        own, other = self.stratum_hits[row, [0, 1 + rival]]
+        return np.stack([other, self.stratum_trials[row] - own - other, own], axis=1)
 
     @property
     def needs_noise(self) -> bool:
@@ -372,13 +439,13 @@ class RivalTally(DirectionalEvidence):
             rivals = self.plan.rivals[row]
             if not np.any(rivals >= 0):
                 continue
-            group = np.full(n_classes + 1, -1)
-            group[rivals[rivals >= 0]] = 1 + np.flatnonzero(rivals >= 0)
+            group = np.ones(n_classes + 1, dtype=np.intp)  # of those that are not measured
+            group[rivals[rivals >= 0]] = 2 + np.flatnonzero(rivals >= 0)
             group[self.candidate[row]] = 0
             found = class_sums(
-                noise[row], group[chosen], 1 + len(rivals), self.plan.direction[row], self.plan.edges, self.plan.strata
+                noise[row], group[chosen], 2 + len(rivals), self.plan.direction[row], self.plan.edges, self.plan.strata
             )
-            self.bin_hits[row] += found.hits
+            self.bin_hits[row] += np.delete(found.hits, 1, axis=0)
             self.bin_trials[row] += found.trials
             self.grad_sum[row] += found.total
             self.grad_sq[row] += found.square

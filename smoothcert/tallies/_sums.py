@@ -123,10 +123,7 @@ def class_sums(
     noise: Any, group: IntArray, n_groups: int, direction: FloatArray, edges: tuple[float, ...], strata: IntArray
 ) -> DirectionalSums:
     """Return votes for groups of classes and trials in bins along a direction; for each group and stratum of bins the
-    sum of the noise across the direction that the group got the vote on, and of its squared length.
-
-    A vote of the group -1 is a trial only.
-    """
+    sum of the noise across the direction that the group got the vote on, and of its squared length."""
     on_host = isinstance(noise, np.ndarray)
     wide = noise.astype(np.float64, copy=False) if on_host else noise.double()
     lengths = (wide[:, None] @ wide[:, :, None])[:, 0, 0] if on_host else wide.square().sum(1).cpu().numpy()
@@ -134,18 +131,16 @@ def class_sums(
     place, n_bins = place_in_bins(along, edges, wide, direction, lengths), len(strata)
     n_strata = int(strata[-1]) + 1
     trials = np.bincount(place, minlength=n_bins)
-    which = np.flatnonzero(group >= 0)
-    group, place = group[which], place[which]
     hits = np.bincount(group * n_bins + place, minlength=n_groups * n_bins).reshape(n_groups, n_bins)
     slot, n_slots = group * n_strata + strata[place], n_groups * n_strata
     # Each sample belongs to one slot: a sparse product takes one addition a number, whatever the number of slots.
-    ones = csr_array((np.ones(len(which)), (slot, which)), shape=(n_slots, len(along)))
+    ones = csr_array((np.ones(len(slot)), (slot, np.arange(len(slot)))), shape=(n_slots, len(slot)))
     total = ones @ wide if on_host else (wide.new_tensor(ones.toarray()) @ wide).cpu().numpy()
     across = total - (total @ direction)[:, None] * direction
-    length_across = (lengths - np.square(along))[which]
+    length_across = lengths - np.square(along)
     square = np.asarray(np.bincount(slot, weights=length_across, minlength=n_slots), dtype=np.float64)
     # As for one class: what the part along takes off is known up to some roundings of the whole length.
-    whole = np.bincount(slot, weights=lengths[which], minlength=n_slots)
+    whole = np.bincount(slot, weights=lengths, minlength=n_slots)
     n_samples, n_features = noise.shape
     lost = gamma(n_samples + 4 * n_features + 80) * whole + n_samples * n_features * NOISE_ERROR
     rounded = round_square_down(square, lost)

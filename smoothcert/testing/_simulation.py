@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._noise import moved_into_strata
 from ..certifiers import BaseCertifier
 from ..tallies import Tally
 
@@ -70,4 +71,10 @@ def sample_tally(
 
 
 def _update(tally: Tally, classify: Callable[[Any], Any], noise: Any, sides: int) -> None:
+    for row, of_row in enumerate(noise):
+        design = tally[row : row + 1].design
+        if design is not None:
+            along = of_row @ design.direction
+            moved = moved_into_strata(along, design.cuts, design.strata(0, len(of_row)))
+            of_row += (moved - along)[:, None] * design.direction
     tally.update(noise, np.stack([classify(noise), classify(-noise)], axis=1) if sides == 2 else classify(noise))

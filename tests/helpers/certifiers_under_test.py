@@ -14,6 +14,7 @@ import smoothcert
 from smoothcert import testing
 from smoothcert.bounds._directional._integral import bin_masses
 from smoothcert.certifiers import BaseCertifier
+from smoothcert.certifiers._directional._designs import design_shares
 from smoothcert.certifiers._directional._plan import plan_from_pilot
 from smoothcert.certifiers._directional._rival_plan import _fill, _first_order, _plan_tests, plan_against_rivals
 from smoothcert.tallies import (
@@ -102,13 +103,19 @@ def extreme_tally(certifier, hits, n, n_features):
     return None
 
 
-def forced(plan, pilot, certifier):
-    """The plan against the first rival of a pilot, measured even where the pilot would not."""
+def forced(plan, pilot, certifier, design=None):
+    """The plan against the first rival of a pilot, measured even where the pilot would not; with designed noise if a
+    design is given."""
     which = np.zeros(pilot.plan.rivals.shape, bool)
     which[:, 0] = True
     by_votes, _ = _first_order(pilot, int(pilot.n.max()), certifier.alpha)
-    test = _plan_tests(pilot, which, by_votes, int(pilot.n.max()), certifier._levels)
-    return _fill(pilot.plan, [test], [np.arange(len(test.row))], np.maximum(plan.radius, 0.02), by_votes, len(pilot))
+    radius = np.maximum(plan.radius, 0.02)
+    shares = np.zeros((len(pilot), pilot.plan.n_strata))
+    if design is not None:
+        shares = design_shares(pilot.plan, design, np.minimum(radius, 3.0))
+    test = _plan_tests(pilot, which, by_votes, shares, int(pilot.n.max()), certifier._levels)
+    made = _fill(pilot.plan, [test], [np.arange(len(test.row))], radius, by_votes, len(pilot))
+    return replace(made, design=shares)
 
 
 def extreme_rival_tally(certifier, hits, n, n_features):

@@ -30,6 +30,7 @@ from ...tallies import (
 from ...tallies._rivals import most_rivals
 from .._base import AGAINST, BaseCertifier, Pilot, Screen
 from .._first_order import FirstOrderCertifier
+from ._designs import with_design_ahead, with_pilot_design
 from ._plan import gradient_across_upper, plan_from_pilot
 from ._rival_direction import turned_directions
 from ._rival_plan import MOST_MEASURED, Levels, plan_against_rivals, rank_rivals
@@ -38,8 +39,8 @@ from ._rivals import distance_to_rivals
 GRADIENT_SHARE = 0.2
 """Share of `alpha` for the limit of the gradient across the direction, as in the second-order certificate."""
 
-SLOPE_SAMPLES = 1000
-"""Input gradients averaged for the direction."""
+SLOPE_SAMPLES, SLOPE_SAMPLES_AHEAD = 500, 1500
+"""Input gradients averaged for a first direction, at the input, and for a better one, on the way along the first."""
 
 RANKING_SAMPLES = 500
 """Votes that rank the rivals where the direction is given."""
@@ -51,8 +52,8 @@ was not better."""
 _NUMBERS_OF_SCORES = 2**20
 """Scores of all classes are kept within 8 MB an input; otherwise the direction is that of the class against all."""
 
-_REACH = 4.0
-"""Where the outermost bins begin; beyond lie 6e-5 of the noise, too little to be worth bins of their own."""
+_REACH = 4.5
+"""Where the outermost bins begin; beyond lie 7e-6 of the noise, too little to be worth bins of their own."""
 
 _BIN_SPREAD = 2.0
 """Bins have equal shares of a normal law with this standard deviation.
@@ -114,6 +115,8 @@ class DirectionalCertifier(BaseCertifier):
     """
 
     tally_type = DirectionalEvidence
+
+    _designs = True
 
     def __init__(
         self,
@@ -177,14 +180,17 @@ class DirectionalCertifier(BaseCertifier):
                 "Only skorch nets have them."
             )
         if gradients and self.direction != "score":
-            few = max(min(SLOPE_SAMPLES, share // 2), 1)
-            first = Pilot(few, self._slopes, self._direction_of_slopes, observes="gradients")
+            few, more = max(min(SLOPE_SAMPLES, share // 8), 1), max(min(SLOPE_SAMPLES_AHEAD, share // 4), 1)
+            ahead = {"observes": "gradients", "needed": _is_measured_against_rivals}
+            first = (
+                Pilot(few, self._slopes, self._direction_of_slopes, observes="gradients"),
+                Pilot(more, self._slopes, self._direction_ahead, **ahead),
+            )
         else:
-            few = share // 2
-            first = Pilot(few, self._score, self._direction_of_score)
-        rest = share - few
+            first = (Pilot(share // 2, self._score, self._direction_of_score),)
+        rest = share - sum(pilot.n_samples for pilot in first)
         return (
-            first,
+            *first,
             Pilot(rest, self._along, self._plan_along, needed=_is_measured_against_half),
             Pilot(rest // 3, self._along, self._turn, needed=_is_measured_against_rivals),
             Pilot(rest - rest // 3, self._along, self._plan_along, needed=_is_measured_against_rivals),
@@ -198,6 +204,11 @@ class DirectionalCertifier(BaseCertifier):
         other.pilot_fraction = min(self.pilot_fraction, max(_FRACTION_FOR_LOOKS, 4 * self.n_bins / self.n_samples))
         return other
 
+    def without_designs(self) -> DirectionalCertifier:
+        other = copy(self)
+        other._designs = False
+        return other
+
     def screen(self) -> Screen:
         """Return the votes alone, up to as many as the pilot would take."""
         against = "half" if self.rivals is None else self.against
@@ -209,7 +220,7 @@ class DirectionalCertifier(BaseCertifier):
 
     def _slopes(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
         of_classes = n_classes if self._compares_rivals(n_classes) else None
-        return InputGradientTally.empty(n_rows, n_features, candidate, of_classes)
+        return InputGradientTally.empty(n_rows, n_features, candidate, of_classes, plan)
 
     def _score(self, n_rows: int, n_features: int, n_classes: int, candidate: IntArray, plan: Any = None) -> Tally:
         if not self._compares_rivals(n_classes):
@@ -224,7 +235,18 @@ class DirectionalCertifier(BaseCertifier):
         return DirectionalTally.empty(plan, candidate)
 
     def _direction_of_slopes(self, tally: Any) -> DirectionalPlan | RivalPlan:
-        return self._towards(-tally.slope_sum, tally.hits < tally.n, tally.votes, tally.candidate)
+        plan = self._towards(-tally.slope_sum, tally.hits < tally.n, tally.votes, tally.candidate)
+        return with_design_ahead(plan, tally) if self._designs and isinstance(plan, RivalPlan) else plan
+
+    def _direction_ahead(self, tally: InputGradientTally) -> RivalPlan:
+        """Return the plan with the directions of gradients between the input and where it is likely to be overtaken."""
+        before = cast(RivalPlan, tally.plan)
+        units, _ = _unit_vectors(-tally.slope_sum)
+        # Where both were gradients at the input, they count alike.
+        units += np.where(before.designed[:, None], 0.0, before.direction)
+        units, fine = _unit_vectors(units)
+        direction = np.where(fine[:, None], units, before.direction)
+        return RivalPlan.towards(before.edges, direction, before.rivals, N_CELLS)
 
     def _direction_of_score(self, tally: Any) -> DirectionalPlan | RivalPlan:
         if isinstance(tally, ScoreTally):
@@ -248,13 +270,9 @@ class DirectionalCertifier(BaseCertifier):
     ) -> DirectionalPlan | RivalPlan:
         """Return the unit vectors; inputs whose class was never contested, or that have no direction, need none. With
         votes, also the rivals to measure."""
-        length = np.linalg.norm(vectors, axis=1)
-        fine = contested & np.isfinite(length) & (length > 0.0)
-        units = vectors / np.where(fine, length, 1.0)[:, None]
-        # Normalised twice: the first division may round.
+        units, fine = _unit_vectors(vectors)
+        fine &= contested
         units = np.where(fine[:, None], units, 0.0)
-        again = np.linalg.norm(units, axis=1)
-        units = units / np.where(fine, again, 1.0)[:, None]
         if votes is None or candidate is None:
             return DirectionalPlan.towards(self._edges, units, fine, N_CELLS)
         return RivalPlan.towards(
@@ -269,14 +287,16 @@ class DirectionalCertifier(BaseCertifier):
         """Return the plan of a pilot that only counted votes, with rivals to measure."""
         measured = np.any(tally.plan.direction, axis=1) & (tally.hits < tally.n)
         rivals = np.where(measured[:, None], self._ranked(tally.counts, tally.candidate, tally.n_features), -1)
-        return RivalPlan.towards(tally.plan.edges, tally.plan.direction, rivals, N_CELLS)
+        plan = RivalPlan.towards(tally.plan.edges, tally.plan.direction, rivals, N_CELLS)
+        return with_pilot_design(plan, tally) if self._designs else plan
 
     def _turn(self, tally: RivalTally) -> RivalPlan:
         """Return the plan with directions turned to where the runner-up is likely to overtake, and rivals ranked
         again."""
         contested = tally.plan.measured & (tally.hits < tally.n)
         votes, own = tally.counts, tally.candidate
-        return cast(RivalPlan, self._towards(turned_directions(tally), contested, votes, own))
+        plan = cast(RivalPlan, self._towards(turned_directions(tally), contested, votes, own))
+        return with_pilot_design(plan, tally) if self._designs else plan
 
     @property
     def _levels(self) -> Levels:
@@ -285,7 +305,7 @@ class DirectionalCertifier(BaseCertifier):
     def _plan_along(self, tally: Any) -> DirectionalPlan | RivalPlan:
         n_estimation = self.n_samples - int(self.pilot_fraction * self.n_samples)
         if isinstance(tally, RivalTally):
-            return plan_against_rivals(tally, n_estimation, self._levels)
+            return plan_against_rivals(tally, n_estimation, self._levels, self._designs)
         return plan_from_pilot(
             tally, n_estimation, self.alpha, (1.0 - GRADIENT_SHARE) * self.alpha, GRADIENT_SHARE * self.alpha
         )
@@ -335,6 +355,16 @@ class DirectionalCertifier(BaseCertifier):
 
     def radius(self, limits: Mapping[str, FloatArray]) -> FloatArray:
         return limits["distance"]
+
+
+def _unit_vectors(vectors: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return vectors of length one, and which of them are; zero where there is no direction."""
+    length = np.linalg.norm(vectors, axis=1)
+    fine = np.isfinite(length) & (length > 0.0)
+    units = np.where(fine[:, None], vectors / np.where(fine, length, 1.0)[:, None], 0.0)
+    # Normalised twice: the first division may round.
+    again = np.linalg.norm(units, axis=1)
+    return units / np.where(fine, again, 1.0)[:, None], fine
 
 
 def _is_against_rivals(plan: DirectionalPlan | RivalPlan) -> bool:

@@ -49,12 +49,12 @@ def turned_directions(tally: RivalTally) -> FloatArray:
         tied = np.exp(-(radii - radii.min()) / _NEARLY_TIED)
         # The lead is that of the class over a mixture of rivals.
         signs = np.concatenate([[1.0], -tied / tied.sum()])
-        measured = np.concatenate([[0], 1 + rivals])
+        measured, summed = np.concatenate([[0], 1 + rivals]), np.concatenate([[0], 2 + rivals])
         shift = min(_TILT * _USUAL_GAIN * float(radii.min()), _LARGEST_SHIFT)
         weights = strata * tilts_for(plan, np.array([shift]))[0] / np.maximum(tally.stratum_trials[row], 1)
-        across = weights @ np.tensordot(signs, tally.grad_sum[row, measured], axes=1)
+        across = weights @ np.tensordot(signs, tally.grad_sum[row, summed], axes=1)
         length_sq = float(across @ across)
-        noise_sq = float(np.square(signs) @ tally.grad_sq[row, measured] @ np.square(weights))
+        noise_sq = float(np.square(signs) @ tally.grad_sq[row, summed] @ np.square(weights))
         if length_sq > 0.0:
             across = across * max(1.0 - noise_sq / length_sq, 0.0)
         lead = signs @ tally.bin_hits[row, measured] / np.maximum(tally.bin_trials[row], 1)

@@ -15,10 +15,11 @@ from ..._validation import BoolArray, FloatArray
 from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import N_CELLS, Cells, cell_middles, expected_radius, plan_cells
-from ...confidence import rival_limits
+from ...confidence import rival_limits, stratified_share_upper
 from ...confidence._stratified import usual_width
 from ...confidence._stratified_rival import rival_variance
 from ...tallies import IntArray, RivalPlan, RivalTally
+from ._designs import DESIGNS, FAR, design_shares, thinning
 from ._plan import (
     _LARGEST_RADIUS,
     _LEAST_RADIUS,
@@ -28,9 +29,9 @@ from ._plan import (
     _WORTH_IT,
     bisect,
     expected_shares,
-    gradient_across_upper,
     tilts_for,
 )
+from ._rival_gradients import expected_gradients, pilot_centres
 
 MOST_MEASURED = 8
 """Rivals that are measured at most. A cap of 4 cost up to 3% of the radius on small networks, this one nothing."""
@@ -48,6 +49,10 @@ half."""
 
 _ROWS_AT_ONCE = 6
 """Fewer than against one half: there are twice as many bins."""
+
+
+_CLEAR_OF_OTHERS = 1.03
+"""By what factor the radius against all rivals that are not measured should exceed that against the runner-up."""
 
 
 class Levels(NamedTuple):
@@ -73,14 +78,14 @@ def rank_rivals(votes: IntArray, candidate: IntArray, most: int) -> IntArray:
     return np.where(seen, order, -1)
 
 
-def plan_against_rivals(pilot: RivalTally, n_estimation: int, levels: Levels) -> RivalPlan:
+def plan_against_rivals(pilot: RivalTally, n_estimation: int, levels: Levels, designs: bool = True) -> RivalPlan:
     """Return which rivals to measure, and the multipliers to certify with, for evidence of `n_estimation` samples.
 
     The runner-up is measured if that promises more than its votes alone. So is every other rival that would otherwise
-    hold the certificate back.
+    hold the certificate back. With `designs`, noise may be drawn where it decides.
     """
     parts = range(0, len(pilot), _ROWS_AT_ONCE)
-    return RivalPlan.concatenate([_plan(pilot[i : i + _ROWS_AT_ONCE], n_estimation, levels) for i in parts])
+    return RivalPlan.concatenate([_plan(pilot[i : i + _ROWS_AT_ONCE], n_estimation, levels, designs) for i in parts])
 
 
 class _Tests(NamedTuple):
@@ -90,31 +95,149 @@ class _Tests(NamedTuple):
     rival: IntArray
     cells: Cells
     tilts: FloatArray
+    scales: FloatArray
+    centres: FloatArray
     guesses: FloatArray
     radius: FloatArray
 
+    def replaced(self, places: IntArray, others: _Tests, which: BoolArray) -> _Tests:
+        """Return these plans, with some of others for the same pairs at some places."""
+        mine = [np.array(part) for part in self[3:]]
+        for values, new in zip(mine, others[3:], strict=True):
+            values[places] = new[which]
+        chosen = Cells(*(values[which] for values in vars(others.cells).values()))
+        return _Tests(self.row, self.rival, self.cells.replaced(places, chosen), *mine)
 
-def _plan(pilot: RivalTally, n_estimation: int, levels: Levels) -> RivalPlan:
-    plan, n_rows = pilot.plan, len(pilot)
+
+def _plan(pilot: RivalTally, n_estimation: int, levels: Levels, designs: bool) -> RivalPlan:
+    plan = pilot.plan
     by_votes, others = _first_order(pilot, n_estimation, levels.alpha)
     plain = np.minimum(np.min(by_votes, axis=1, initial=np.inf), others)
-    promised = by_votes.copy()  # the better of both kinds of test, for each rival of the plan
     usable = (plan.rivals >= 0) & (pilot.bin_trials.sum(axis=1) > 0)[:, None]
     # What is certified against the runner-up decides which others are in the way.
     first = usable & (np.arange(plan.rivals.shape[1]) == 0)
-    tests = [_plan_tests(pilot, first, by_votes, n_estimation, levels)]
+    nothing = np.zeros((len(pilot), plan.n_strata))
+    tests = _plan_tests(pilot, first, by_votes, nothing, n_estimation, levels)
+    far = first & (plain > (FAR if designs else np.inf))[:, None]
+    design, designed_tests = _best_design(pilot, far, by_votes, tests, n_estimation, levels)
+    rivals = _Rivals(first, usable, by_votes, others, plain)
+    made = _complete(pilot, design, designed_tests, rivals, n_estimation, levels)
+    # At random, all others have limits of their own, and what holds a design back may not hold that back.
+    at_random = np.zeros(len(pilot))
+    at_random[tests.row] = tests.radius
+    back = np.any(design > 0.0, axis=1) & (made.radius < np.minimum(at_random, others))
+    if np.any(back):
+        other = _complete(pilot, nothing, tests, rivals, n_estimation, levels)
+        back &= other.radius > made.radius
+        parts = [other if back[row] else made for row in range(len(pilot))]
+        made = RivalPlan.concatenate([part[row : row + 1] for row, part in enumerate(parts)])
+    return made
+
+
+class _Rivals(NamedTuple):
+    """What is known of the rivals of the pilot's plan before any of them is measured: which one is the runner-up and
+    which can be measured, the radii that votes alone would certify against each and against the strongest other class,
+    and the smallest of these."""
+
+    first: NDArray[np.bool_]
+    usable: NDArray[np.bool_]
+    by_votes: FloatArray
+    others: FloatArray
+    plain: FloatArray
+
+
+def _best_design(
+    pilot: RivalTally,
+    far: NDArray[np.bool_],
+    by_votes: FloatArray,
+    plain_tests: _Tests,
+    n_estimation: int,
+    levels: Levels,
+) -> tuple[FloatArray, _Tests]:
+    """Return the design with the largest radius to expect against the runner-up, and its tests."""
+    shares = np.zeros((len(pilot), pilot.plan.n_strata))
+    best = plain_tests
+    radius = np.zeros(len(pilot))
+    radius[best.row] = best.radius
+    for design in DESIGNS:
+        tried = design_shares(pilot.plan, design, np.maximum(radius, _LEAST_RADIUS))
+        tests = _plan_tests(pilot, far, by_votes, tried, n_estimation, levels)
+        place = np.searchsorted(best.row, tests.row)
+        better = tests.radius > 1.003 * best.radius[place]
+        best = best.replaced(place[better], tests, better)
+        shares[tests.row[better]] = tried[tests.row[better]]
+    return shares, best
+
+
+def _complete(
+    pilot: RivalTally, design: FloatArray, first_tests: _Tests, rivals: _Rivals, n_estimation: int, levels: Levels
+) -> RivalPlan:
+    """Return the plan with tests for all rivals that are in the way of what is certified against the runner-up."""
+    plan, (first, usable, by_votes, others, plain) = pilot.plan, rivals
+    designed = np.any(design > 0.0, axis=1)
     reach = np.where(np.any(first, axis=1), 0.0, -np.inf)
-    reach[tests[0].row] = tests[0].radius
+    reach[first_tests.row] = first_tests.radius
     near = usable & ~first & (by_votes < np.minimum(reach, others)[:, None])
-    tests.append(_plan_tests(pilot, near, by_votes, n_estimation, levels))
+    near[designed] = _near_together(
+        pilot[designed], usable[designed], design[designed], reach[designed], n_estimation, levels.alpha
+    )
+    tests = [first_tests, _plan_tests(pilot, near, by_votes, design, n_estimation, levels)]
+    promised = by_votes.copy()  # the better of both kinds of test, for each rival of the plan
     for test in tests:
-        promised[test.row, test.rival] = np.maximum(test.radius, by_votes[test.row, test.rival])
-    radius = np.minimum(np.min(promised, axis=1, initial=np.inf), others)
+        of_votes = np.where(designed[test.row], 0.0, by_votes[test.row, test.rival])
+        promised[test.row, test.rival] = np.maximum(test.radius, of_votes)
+    measured = np.zeros(plan.rivals.shape, dtype=bool)
+    for test in tests:
+        measured[test.row, test.rival] = True
+    together = _together(pilot, measured, design, n_estimation, levels.alpha)
+    rest = np.where(designed, together, others)
+    radius = np.minimum(np.min(np.where(measured | ~designed[:, None], promised, np.inf), axis=1, initial=np.inf), rest)
     worth_it = radius > _WORTH_IT * plain
     # Rivals whose votes alone do not hold the certificate back need no measurement.
-    wanted = (promised > by_votes) & (by_votes < radius[:, None]) & worth_it[:, None]
+    wanted = (promised > by_votes) & (by_votes < radius[:, None])
+    wanted = (wanted | (measured & designed[:, None])) & worth_it[:, None]
     kept = [np.flatnonzero(wanted[test.row, test.rival]) for test in tests]
-    return _fill(plan, tests, kept, np.where(worth_it, radius, plain), promised, n_rows)
+    made = _fill(plan, tests, kept, np.where(worth_it, radius, plain), promised, len(pilot))
+    return replace(made, design=np.where(worth_it[:, None], design, 0.0))
+
+
+def _near_together(
+    pilot: RivalTally,
+    usable: NDArray[np.bool_],
+    design: FloatArray,
+    reach: FloatArray,
+    n_estimation: int,
+    alpha: float,
+) -> NDArray[np.bool_]:
+    """Return which rivals to measure beside the runner-up in designed noise, where all others are compared together:
+    the strongest ones, as few as leave the others out of the way."""
+    near = np.zeros(usable.shape, dtype=bool)
+    in_the_way = np.ones(len(pilot), dtype=bool)
+    for number in range(1, usable.shape[1] + 1):
+        measured = usable & (np.arange(usable.shape[1]) < number)
+        in_the_way &= _together(pilot, measured, design, n_estimation, alpha) < _CLEAR_OF_OTHERS * reach
+        if number < usable.shape[1]:
+            near[:, number] = usable[:, number] & in_the_way
+    return near
+
+
+def _together(
+    pilot: RivalTally, measured: NDArray[np.bool_], design: FloatArray, n_estimation: int, alpha: float
+) -> FloatArray:
+    """Return the radius to expect against all classes that are not measured, counted together in designed noise."""
+    mass = pilot.plan.stratum_masses
+    trials = np.rint(n_estimation * np.where(design > 0.0, design, mass))
+    seen = np.maximum(pilot.stratum_trials, 1)
+    shares = pilot.stratum_hits / seen[:, None]
+    missed = 1.0 - shares[:, 0]
+    rest = np.clip(missed - np.sum(np.where(measured[:, :, None], shares[:, 1:], 0.0), axis=1), 0.0, 1.0)
+
+    def limit(share: FloatArray) -> FloatArray:
+        guess = np.clip(share @ mass, 1e-5, 0.999)
+        return stratified_share_upper(np.rint(trials * share), trials, mass, guess, alpha / 2.0)
+
+    lost = limit(missed)
+    return np.atleast_1d(first_order_radius(1.0 - lost, np.minimum(limit(rest), lost)))
 
 
 def _fill(
@@ -130,8 +253,10 @@ def _fill(
     rival = np.concatenate([test.rival[of] for test, of in zip(tests, kept, strict=True)])
     cells = [vars(test.cells) for test in tests]
     joined = {name: np.concatenate([each[name][of] for each, of in zip(cells, kept, strict=True)]) for name in cells[0]}
-    tilts = np.concatenate([test.tilts[of] for test, of in zip(tests, kept, strict=True)])
-    guesses = np.concatenate([test.guesses[of] for test, of in zip(tests, kept, strict=True)])
+    tilts, scales, centres, guesses = (
+        np.concatenate([getattr(test, name)[of] for test, of in zip(tests, kept, strict=True)])
+        for name in ("tilts", "scales", "centres", "guesses")
+    )
     order = np.lexsort((promised[row, rival], row))
     row, rival = row[order], rival[order]
     place = np.arange(len(row)) - np.searchsorted(row, row)
@@ -146,6 +271,8 @@ def _fill(
         "across": joined["across"],
         "borders": joined["borders"],
         "made_for": joined["radius"],
+        "centres": centres,
+        "scales": scales,
     }
     for name, of_tests in values.items():
         getattr(empty, name)[row, place] = of_tests[order]
@@ -153,28 +280,24 @@ def _fill(
 
 
 def _first_order(pilot: RivalTally, n_estimation: int, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Return the radii to expect from votes alone: against each rival of the plan (inf if there is none), and against
-    the strongest class outside of it."""
-    scale = n_estimation / np.maximum(pilot.n, 1)
-    votes = np.minimum(np.rint(pilot.counts * scale[:, None]), n_estimation)
-    hits = np.take_along_axis(votes, pilot.candidate[:, None], axis=1)
-    rivals = np.where(pilot.plan.rivals >= 0, pilot.plan.rivals, 0)
-    of_rivals = np.take_along_axis(votes, rivals, axis=1)
-    rest = votes.copy()
-    np.put_along_axis(rest, pilot.candidate[:, None], 0, axis=1)
-    for row, listed in enumerate(pilot.plan.rivals):
-        rest[row, listed[listed >= 0]] = 0
-    unlisted = np.rint((pilot.n - pilot.counts.sum(axis=1)) * scale)
-    strongest = np.maximum(rest.max(axis=1), unlisted)
-    rival = np.minimum(np.column_stack([of_rivals, strongest]), n_estimation - hits)
-    radius = np.atleast_2d(first_order_radius(*rival_limits(hits, rival, n_estimation, alpha)))
+    """Return the radii to expect from votes alone, with noise at random: against each rival of the plan (inf if there
+    is none), and against the strongest class outside of it."""
+    own, listed, strongest = pilot.shares_at_random()
+    hits, of_rivals, rest = (np.rint(share * n_estimation) for share in (own, listed, strongest))
+    rival = np.minimum(np.column_stack([of_rivals, rest]), n_estimation - hits[:, None])
+    radius = np.atleast_2d(first_order_radius(*rival_limits(hits[:, None], rival, n_estimation, alpha)))
     return np.where(pilot.plan.rivals >= 0, radius[:, :-1], np.inf), radius[:, -1]
 
 
 def _plan_tests(
-    pilot: RivalTally, which: NDArray[np.bool_], by_votes: FloatArray, n_estimation: int, levels: Levels
+    pilot: RivalTally,
+    which: NDArray[np.bool_],
+    by_votes: FloatArray,
+    design: FloatArray,
+    n_estimation: int,
+    levels: Levels,
 ) -> _Tests:
-    """Return the plans for some rivals of the pilot's plan."""
+    """Return the plans for some rivals of the pilot's plan, with noise drawn by a design."""
     row, rival = np.nonzero(which)
     edges = np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
@@ -196,28 +319,12 @@ def _plan_tests(
         none = np.zeros((0, N_CELLS))
         bins = np.zeros((0, N_CELLS, 2 * len(mass)))
         cells = Cells(none[:, 1:], bins, none, none, none[:, 0], bins)
-        return _Tests(row, rival, cells, np.zeros((0, N_CELLS, pilot.plan.n_strata)), guesses, none[:, 0])
-    cells, tilts, radius = _cells(pilot, row, rival, guesses, guess, width, n_estimation, levels.gradient)
-    return _Tests(row, rival, cells, tilts, guesses, radius)
-
-
-def rival_gradients(
-    tally: RivalTally, row: IntArray, rival: IntArray, tilts: FloatArray, trials: FloatArray | None, alpha: float
-) -> FloatArray:
-    """Return the upper limits of the tilted gradients of the difference between the class and rivals, shape (n_tests,
-    n_cells).
-
-    With `trials` given, those to expect if there will be as many.
-    """
-    strata = np.bincount(tally.plan.strata, weights=bin_masses(np.asarray(tally.plan.edges)))
-    masses = strata * tilts
-    counted = tally.stratum_trials[row]
-    weights = masses / np.maximum(counted, 1)[:, None]
-    found = np.array([tally.norm_sq(r, b, w) for r, b, w in zip(row, rival, weights, strict=True)])
-    if trials is None:
-        return 2.0 * gradient_across_upper(found, counted[:, None], masses, tally.n_features, alpha)
-    expected = np.broadcast_to(trials, counted.shape)[:, None]
-    return 2.0 * gradient_across_upper(np.maximum(found, 0.0), expected, masses, tally.n_features, alpha)
+        strata = np.zeros((0, N_CELLS, pilot.plan.n_strata))
+        return _Tests(row, rival, cells, strata, none, strata[:, 0], guesses, none[:, 0])
+    cells, tilts, scales, radius = _cells(
+        pilot, row, rival, guesses, guess, design, width, n_estimation, levels.gradient
+    )
+    return _Tests(row, rival, cells, tilts, scales, pilot_centres(pilot, row, rival), guesses, radius)
 
 
 def _cells(
@@ -226,12 +333,13 @@ def _cells(
     rival: IntArray,
     guesses: FloatArray,
     guess: FloatArray,
+    design: FloatArray,
     width: float,
     n_estimation: int,
     alpha_gradient: float,
-) -> tuple[Cells, FloatArray, FloatArray]:
-    """Return cells and their tilts, for guessed radii; and again, if those were far off, for the radii that the first
-    ones promise. Also these radii."""
+) -> tuple[Cells, FloatArray, FloatArray, FloatArray]:
+    """Return cells, their tilts and the scales of their limits of gradients, for guessed radii; and again, if those
+    were far off, for the radii that the first ones promise. Also these radii."""
     plan, edges = pilot.plan, np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
     both_mass, n_bins = np.tile(mass, 2), len(mass)
@@ -239,30 +347,32 @@ def _cells(
     hits, misses = np.concatenate([own, 1.0 - other], axis=1), np.concatenate([1.0 - own, other], axis=1)
     # The penalty is for single bins; a class and its rival exclude each other, and it is shared as if weights were
     # alike.
-    variance = np.concatenate([own * (1.0 - own + other), other * (1.0 - other + own)], axis=1)
-    expected = np.rint(n_estimation * np.bincount(plan.strata, weights=mass))
+    thin = thinning(plan, design[row])
+    variance = np.concatenate([own * (1.0 - own + other), other * (1.0 - other + own)], axis=1) * np.tile(thin, 2)
+    shares = np.where(design[row] > 0.0, design[row], plan.stratum_masses)
+    expected = np.rint(n_estimation * shares)
 
     def cells_for(of: IntArray, radius: FloatArray, ridge: FloatArray, start: FloatArray | None) -> Any:
         tilts = tilts_for(plan, _TILT * np.maximum(cell_middles(radius), 0.0))
-        grad_norm = rival_gradients(pilot, row[of], rival[of], tilts, expected, alpha_gradient)
+        grad_norm, scales = expected_gradients(pilot, row[of], rival[of], tilts, expected[of], alpha_gradient)
         tilt = np.concatenate([tilts[..., plan.strata]] * 2, axis=-1)
-        return plan_cells(edges, misses[of], grad_norm, radius, ridge, start=start, tilt=tilt), tilts, grad_norm
+        found = plan_cells(edges, misses[of], grad_norm, radius, ridge, start=start, tilt=tilt)
+        return found, tilts, scales, grad_norm
 
     everything = np.arange(len(row))
     ridge = width * variance / np.sqrt(np.sum(both_mass * variance, axis=-1))[:, None]
-    cells, tilts, grad_norm = cells_for(everything, guess, ridge[:, None], None)
+    cells, tilts, scales, grad_norm = cells_for(everything, guess, ridge[:, None], None)
     of_votes = rival_variance(cells.nu[..., :n_bins], cells.nu[..., n_bins:], own[:, None], other[:, None])
-    spread = np.sqrt(np.sum(mass * of_votes, axis=-1))
+    spread = np.sqrt(np.sum(mass * thin[:, None] * of_votes, axis=-1))
     value = np.sum(both_mass * cells.nu * hits[:, None], axis=-1) - width * spread
     radius = expected_radius(edges, cells, value, grad_norm, _VERTICES, threshold=1.0)
     better = np.maximum(np.where(radius > 0.0, radius, guess), _LEAST_RADIUS)
     again = np.flatnonzero(np.abs(better - guess) > _NEAR_ENOUGH * guess)
     if len(again):
         ridge = width * variance[again, None] / np.maximum(spread[again], 1e-6)[..., None]
-        others, other_tilts, _ = cells_for(again, better[again], ridge, cells.k[again])
-        tilts[again] = other_tilts
+        others, tilts[again], scales[again], _ = cells_for(again, better[again], ridge, cells.k[again])
         cells = cells.replaced(again, others)
-    return cells, tilts, radius
+    return cells, tilts, scales, radius
 
 
 def _distance_along(edges: FloatArray, guesses: FloatArray, width: float) -> FloatArray:

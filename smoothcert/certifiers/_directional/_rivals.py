@@ -8,9 +8,13 @@ from ..._validation import FloatArray
 from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import Cells, cells_radius, cells_radius_up_to
-from ...confidence import rival_limits, stratified_rival_lower
-from ...tallies import IntArray, RivalTally
-from ._rival_plan import Levels, rival_gradients
+from ...confidence import rival_limits, stratified_rival_lower, stratified_share_upper
+from ...tallies import IntArray, RivalPlan, RivalTally
+from ._rival_gradients import gradients_upper
+from ._rival_plan import Levels
+
+_RAREST = 1e-5
+"""Smallest share of votes to expect. Any is valid."""
 
 _VERTICES = 64
 """Points tested around the half circle, as against one half."""
@@ -36,6 +40,43 @@ def distance_to_rivals(tally: RivalTally, levels: Levels) -> FloatArray:
 
 
 def _by_votes(tally: RivalTally, alpha: float) -> FloatArray:
+    """Return the distance to all classes that are not measured, with noise at random or designed."""
+    distance = np.zeros(len(tally))
+    designed = tally.plan.designed
+    rows = np.flatnonzero(~designed)
+    if len(rows):
+        distance[rows] = _by_votes_at_random(tally[rows], alpha)
+    rows = np.flatnonzero(designed)
+    if len(rows):
+        distance[rows] = _by_votes_in_strata(tally[rows], alpha)
+    return distance
+
+
+def _by_votes_in_strata(tally: RivalTally, alpha: float) -> FloatArray:
+    """Return the first-order distance to all classes that are not measured, taken together.
+
+    Two limits, each with half of `alpha`: of the share that the class loses, and of the share of the others.
+    """
+    plan, trials = tally.plan, tally.stratum_trials
+    mass = bin_masses(np.asarray(plan.edges))
+    own, others = expected_rest(plan, mass)
+    hits = tally.stratum_hits
+    masses = plan.stratum_masses
+    missed = stratified_share_upper(trials - hits[:, 0], trials, masses, own, alpha / 2.0)
+    rest = stratified_share_upper(trials - hits.sum(axis=1), trials, masses, others, alpha / 2.0)
+    return np.atleast_1d(first_order_radius(1.0 - missed, np.minimum(rest, missed)))
+
+
+def expected_rest(plan: RivalPlan, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the share of votes that the class is expected to lose, and the part of it that is lost to classes which
+    are not measured."""
+    measured = plan.rivals >= 0
+    missed = 1.0 - plan.guesses[:, 0, 0] @ mass
+    of_rivals = np.where(measured, plan.guesses[:, :, 1] @ mass, 0.0)
+    return tuple(np.clip(part, _RAREST, 1.0 - _RAREST) for part in (missed, missed - of_rivals.sum(axis=1)))
+
+
+def _by_votes_at_random(tally: RivalTally, alpha: float) -> FloatArray:
     """Return the first-order distance to the strongest class that is not measured.
 
     Votes for no class are counted as one more class.
@@ -53,7 +94,7 @@ def _along(tally: RivalTally, rows: IntArray, place: int, most: FloatArray, leve
     plan, edges = tally.plan, np.asarray(tally.plan.edges)
     mass, n_bins = bin_masses(edges), len(edges) + 1
     tilts, nu = plan.tilts[rows, place], plan.multipliers[rows, place]
-    gradients = rival_gradients(tally, rows, np.full(len(rows), place), tilts, None, levels.gradient)
+    gradients = gradients_upper(tally, rows, place, levels.gradient)
     limit = stratified_rival_lower(
         tally.bin_hits[rows, 0][:, None],
         tally.bin_hits[rows, 1 + place][:, None],

@@ -1,0 +1,93 @@
+"""Limits of the gradients across the direction, of the lead of a class over rivals: those to expect, and those proved.
+
+There are two limits: one for all classifiers, which small numbers of dimensions hardly widen, and one that adapts to
+how often votes differ. The plan chooses for each cell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._validation import FloatArray
+from ...confidence import adaptive_gradient_scale, adaptive_gradient_upper
+from ...tallies import IntArray, RivalTally
+from ._plan import gradient_across_upper
+
+_VALUES = (0.0, 0.5, 1.0)
+"""Of ``f = (1 + 1_A - 1_B) / 2``: votes for the rival, for neither, for the class."""
+
+_MANY_DIMENSIONS = 100
+"""From here on the adaptive limit is worth the time it takes to plan."""
+
+_CONFIDENT = 0.85
+"""Mean of `f` from which on it is a better centre than one half."""
+
+
+def pilot_centres(pilot: RivalTally, row: IntArray, rival: IntArray) -> FloatArray:
+    """Return the centres of `f` in the strata, shape (n_tests, n_strata)."""
+    mean = _pilot_shares(pilot, row, rival) @ np.asarray(_VALUES)
+    return np.where(np.abs(mean - 0.5) > _CONFIDENT - 0.5, mean, 0.5)
+
+
+def _pilot_shares(pilot: RivalTally, row: IntArray, rival: IntArray) -> FloatArray:
+    """Return the shares of the values of `f` in the strata to expect, none of them 0; shape (n_tests, n_strata, 3)."""
+    counts = np.array([pilot.lead_counts(r, b) for r, b in zip(row, rival, strict=True)])
+    counts = counts.reshape(len(row), pilot.plan.n_strata, 3) + 0.3
+    shares: FloatArray = counts / counts.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def expected_gradients(
+    pilot: RivalTally, row: IntArray, rival: IntArray, tilts: FloatArray, trials: FloatArray, alpha: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the limits to expect if there will be so many trials in the strata, and the scales of the adaptive ones,
+    zero for the others; shape (n_tests, n_cells)."""
+    masses = pilot.plan.stratum_masses * tilts
+    centres = pilot_centres(pilot, row, rival)
+    weights = masses / np.maximum(pilot.stratum_trials[row], 1)[:, None]
+    sums = [pilot.lead_sums(r, b, c) for r, b, c in zip(row, rival, centres, strict=True)]
+    found = np.maximum([each.norm_sq(w) for each, w in zip(sums, weights, strict=True)], 0.0)
+    found = found.reshape(masses.shape[:2])
+    limit = gradient_across_upper(found, trials[:, None], masses, pilot.n_features, alpha)
+    scales = np.zeros(limit.shape)
+    if pilot.n_features > _MANY_DIMENSIONS and len(row):
+        scale, adaptive = adaptive_gradient_scale(
+            np.sqrt(found),
+            masses,
+            trials[:, None],
+            shares=_pilot_shares(pilot, row, rival)[:, None],
+            centres=centres[:, None],
+            n_features=pilot.n_features - 1,
+            alpha=alpha,
+            values=_VALUES,
+        )
+        scales, limit = np.where(adaptive < limit, scale, 0.0), np.minimum(limit, adaptive)
+    return 2.0 * limit, scales
+
+
+def gradients_upper(tally: RivalTally, rows: IntArray, place: int, alpha: float) -> FloatArray:
+    """Return the limits for one measured rival of each row, shape (n_rows, n_cells)."""
+    plan = tally.plan
+    masses = plan.stratum_masses * plan.tilts[rows, place]
+    trials = tally.stratum_trials[rows]
+    weights = masses / np.maximum(trials, 1)[:, None]
+    one_half = np.full(plan.n_strata, 0.5)
+    found = np.array([tally.lead_sums(r, place, one_half).norm_sq(w) for r, w in zip(rows, weights, strict=True)])
+    limit = gradient_across_upper(found, trials[:, None], masses, tally.n_features, alpha)
+    for i in np.flatnonzero(np.any(plan.scales[rows, place] > 0.0, axis=1)):
+        row, scale = rows[i], plan.scales[rows[i], place]
+        chosen, centres = scale > 0.0, plan.centres[row, place]
+        sums = tally.lead_sums(row, place, centres)
+        limit[i, chosen] = adaptive_gradient_upper(
+            sums.norm_sq(weights[i, chosen]),
+            sums.within,
+            sums.squares_up(trials[i]),
+            scale[chosen],
+            masses[i, chosen],
+            counts=tally.lead_counts(row, place),
+            centres=centres,
+            n_features=tally.n_features - 1,
+            alpha=alpha,
+            values=_VALUES,
+        )
+    return 2.0 * limit
