@@ -22,4 +22,5 @@ def moved_into_strata(along: FloatArray, cuts: tuple[float, ...], strata: NDArra
     start = ndtr(low)
     moved = sign * np.clip(ndtri(start + ndtr(sign * along) * (ndtr(high) - start)), low, high)
     # Edges belong to the stratum above them.
-    return np.minimum(moved, np.nextafter(ends[strata + 1], -np.inf))
+    inside: FloatArray = np.minimum(moved, np.nextafter(ends[strata + 1], -np.inf))
+    return inside

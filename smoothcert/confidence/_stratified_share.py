@@ -65,4 +65,5 @@ def stratified_share_upper(
     lost = -np.sum(hits * np.log1p(-stake[..., None] * each), axis=-1)
     unseen = np.sum(np.where(trials > 0, 0.0, mass), axis=-1)
     limit = (log_term + lost) / stake * (1.0 + SAFETY) + unseen + SAFETY
-    return np.minimum(limit, 1.0)[()]
+    upper: FloatArray = np.minimum(limit, 1.0)
+    return upper[()]

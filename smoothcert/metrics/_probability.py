@@ -41,7 +41,7 @@ def class_probability(y_true: ArrayLike, certificates: Certificates) -> FloatArr
     """
     counts = _checked(certificates).counts
     if "share" in counts:  # of noise at random, where the votes may be on other noise
-        hits, n = counts["share"], 1
+        hits, n = counts["share"], np.ones(len(certificates))
     elif {"hits", "n"} <= counts.keys():
         hits, n = counts["hits"], counts["n"]
     elif {"both", "one", "pairs"} <= counts.keys():

@@ -17,7 +17,7 @@ from .._validation import FloatArray
 from ._along import AlongDirection, n_strata_for, strata_of_bins
 from ._base import IntArray, as_row_counts, broadcast_to_rows, check_finite, check_rows
 from ._directional import DirectionalEvidence
-from ._sum_errors import square_of_length_up
+from ._sum_errors import SQUARE_STEPS, square_of_length_up
 from ._sums import class_sums
 
 _NUMBERS_OF_A_ROW = 2**19
@@ -178,9 +178,12 @@ class LeadSums(NamedTuple):
         return self.norm_sq(np.eye(len(self.squares)))
 
     def squares_up(self, trials: IntArray) -> FloatArray:
-        """Return the sums of squared lengths, rounded up: what they were rounded down by is far below a millionth of
-        them, or of the squared lengths of that many samples along the direction."""
-        return self.squares * (1.0 + 1e-6) + 1e-4 * trials
+        """Return the sums of squared lengths, rounded up.
+
+        Each update with samples in a stratum has rounded them down by at most one step and the errors of the sums,
+        which are far below a millionth of them, or of a step for each sample.
+        """
+        return self.squares * (1.0 + 1e-6) + 1.1 * trials / SQUARE_STEPS
 
 
 def resize(values: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
@@ -346,10 +349,10 @@ class RivalTally(DirectionalEvidence):
         for row, of_row in enumerate(rivals):
             rest[row, of_row[of_row >= 0]] = 0.0
         strongest = np.maximum(rest.max(axis=1), self.n - self.counts.sum(axis=1)) / n[:, 0]
-        for row in np.flatnonzero(self.plan.designed):
-            shares = self.stratum_hits[row] / np.maximum(self.stratum_trials[row], 1) @ self.plan.stratum_masses
-            own[row], listed[row] = shares[0], shares[1:]
-            strongest[row] = max(1.0 - float(shares.sum()), 0.0)
+        for place in np.flatnonzero(self.plan.designed):
+            shares = self.stratum_hits[place] / np.maximum(self.stratum_trials[place], 1) @ self.plan.stratum_masses
+            own[place], listed[place] = shares[0], shares[1:]
+            strongest[place] = np.maximum(1.0 - shares.sum(), 0.0)
         return own, listed, strongest
 
     def summary(self) -> dict[str, NDArray[Any]]:

@@ -130,7 +130,9 @@ def extreme_rival_tally(certifier, hits, n, n_features):
         own = np.clip(total - (ends - trials), 0, trials)
         measured = 1 + plan.rivals.shape[1]  # with very few samples no rival is
         bins = np.stack([own, trials - own])[None, :measured]
-        sums = np.zeros((1, measured, plan.n_strata, n_features)), np.stack([squares, squares])[None, :measured]
+        # The class, all that are not measured, the rival.
+        sums = np.zeros((1, 1 + measured, plan.n_strata, n_features))
+        sums = sums, np.stack([squares, 0 * squares, squares])[None, : 1 + measured]
         return RivalTally(np.array([[total, n - total, 0]]), [n], bins, trials[None], *sums, plan, [0])
 
     pilot = tally(max(hits, round(0.7 * n)), plan)

@@ -115,7 +115,7 @@ def test_sums_of_classes_across_a_direction_are_on_the_safe_side(d, dtype, seed)
     direction /= np.linalg.norm(direction)
     plan = RivalPlan.towards([-1.0, 0.0, 1.0], direction, [[2]])
     tally = RivalTally.empty(plan, n_classes=3, candidate=[0])
-    vectors = {(group, s): [] for group in range(2) for s in range(plan.n_strata)}
+    vectors = {(group, s): [] for group in range(3) for s in range(plan.n_strata)}
     unit = [Fraction(float(a)) for a in direction]
     length = square_length(unit)
     for _ in range(N_UPDATES):
@@ -125,19 +125,27 @@ def test_sums_of_classes_across_a_direction_are_on_the_safe_side(d, dtype, seed)
         place = np.searchsorted(plan.edges, noise[0].astype(np.float64) @ direction, side="right")
         for z, vote, s in zip(fractions(noise[0]), votes[0], plan.strata[place], strict=True):
             along = sum(a * b for a, b in zip(z, unit, strict=True)) / length
-            if vote != 1:
-                vectors[int(vote == 2), int(s)].append([a - along * b for a, b in zip(z, unit, strict=True)])
+            vectors[int(vote), int(s)].append([a - along * b for a, b in zip(z, unit, strict=True)])
     sums = {key: exact_sums(parts or [[Fraction(0)] * d]) for key, parts in vectors.items()}
     for (group, s), (total, square) in sums.items():
         assert Fraction(float(tally.grad_sq[0, group, s])) <= square
         assert_error_is_bounded(tally.grad_sum[0, group, s], tally.grad_error[0, group, s], total)
-    tried = rng.uniform(0.1, 1.0, plan.n_strata)
+    tried, strata = rng.uniform(0.1, 1.0, plan.n_strata), range(plan.n_strata)
     weights = [Fraction(float(w)) for w in tried]
-    whole = [sum(w * (sums[0, s][0][j] - sums[1, s][0][j]) / 2 for s, w in enumerate(weights)) for j in range(d)]
-    squares = sum(w * w * (sums[0, s][1] + sums[1, s][1]) / 4 for s, w in enumerate(weights))
-    found = float(tally.norm_sq(0, 0, tried[None])[0])
-    assert Fraction(found) >= square_length(whole) - squares
-    assert found == pytest.approx(float(square_length(whole) - squares), abs=0.2)
+    for centres in (np.full(plan.n_strata, 0.5), rng.uniform(0.0, 1.0, plan.n_strata)):
+        # Votes for the class, for a third one and for the rival, less the centre.
+        gaps = [[Fraction(vote) - Fraction(float(c)) for vote in (1.0, 0.5, 0.0)] for c in centres]
+        total = [[sum(gaps[s][g] * sums[g, s][0][j] for g in range(3)) for j in range(d)] for s in strata]
+        square = [sum(gaps[s][g] ** 2 * sums[g, s][1] for g in range(3)) for s in strata]
+        whole = [sum(w * total[s][j] for s, w in enumerate(weights)) for j in range(d)]
+        exact = square_length(whole) - sum(w * w * square[s] for s, w in enumerate(weights))
+        lead = tally.lead_sums(0, 0, centres)
+        found = float(lead.norm_sq(tried[None])[0])
+        assert Fraction(found) >= exact
+        assert found == pytest.approx(float(exact), abs=0.2)
+        for s in strata:
+            assert Fraction(float(lead.within[s])) >= square_length(total[s]) - square[s]
+            assert lead.squares_up(tally.stratum_trials[0])[s] >= square[s] >= Fraction(float(lead.squares[s]))
 
 
 def test_terms_that_cancel_do_not_hide_the_error():

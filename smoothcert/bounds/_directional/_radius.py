@@ -96,7 +96,7 @@ class Cells:
     radius: FloatArray
     tilt: FloatArray
 
-    def replaced(self, rows: FloatArray, others: Cells) -> Cells:
+    def replaced(self, rows: IndexArray, others: Cells) -> Cells:
         """Return these cells, with others for some rows."""
         mine = [np.array(values) for values in vars(self).values()]
         for values, new in zip(mine, vars(others).values(), strict=True):

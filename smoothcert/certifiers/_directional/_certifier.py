@@ -181,13 +181,12 @@ class DirectionalCertifier(BaseCertifier):
             )
         if gradients and self.direction != "score":
             few, more = max(min(SLOPE_SAMPLES, share // 8), 1), max(min(SLOPE_SAMPLES_AHEAD, share // 4), 1)
-            ahead = {"observes": "gradients", "needed": _is_measured_against_rivals}
-            first = (
-                Pilot(few, self._slopes, self._direction_of_slopes, observes="gradients"),
-                Pilot(more, self._slopes, self._direction_ahead, **ahead),
+            ahead = Pilot(
+                more, self._slopes, self._direction_ahead, observes="gradients", needed=_is_measured_against_rivals
             )
+            first = [Pilot(few, self._slopes, self._direction_of_slopes, observes="gradients"), ahead]
         else:
-            first = (Pilot(share // 2, self._score, self._direction_of_score),)
+            first = [Pilot(share // 2, self._score, self._direction_of_score)]
         rest = share - sum(pilot.n_samples for pilot in first)
         return (
             *first,

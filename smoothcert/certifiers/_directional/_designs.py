@@ -49,7 +49,8 @@ def design_shares(
     cuts = np.asarray(plan.cuts)
     shares = np.tensordot(bin_masses(cuts, radius[:, None] * centres), weights, axes=(1, 0))
     shares = np.maximum(shares, _LEAST_SHARE)
-    return shares / shares.sum(axis=1, keepdims=True)
+    of_all: FloatArray = shares / shares.sum(axis=1, keepdims=True)
+    return of_all
 
 
 def with_design_ahead(plan: RivalPlan, tally: InputGradientTally) -> RivalPlan:
@@ -83,4 +84,5 @@ def thinning(plan: AlongDirection, shares: FloatArray) -> FloatArray:
     """Return by what factor the variances in the bins grow by a design: their mass over their share; 1 for noise at
     random. Shape (n_rows, n_bins)."""
     factor = np.where(shares > 0.0, plan.stratum_masses / np.where(shares > 0.0, shares, 1.0), 1.0)
-    return factor[:, plan.strata]
+    of_bins: FloatArray = factor[:, plan.strata]
+    return of_bins

@@ -73,7 +73,8 @@ def expected_rest(plan: RivalPlan, mass: FloatArray) -> tuple[FloatArray, FloatA
     measured = plan.rivals >= 0
     missed = 1.0 - plan.guesses[:, 0, 0] @ mass
     of_rivals = np.where(measured, plan.guesses[:, :, 1] @ mass, 0.0)
-    return tuple(np.clip(part, _RAREST, 1.0 - _RAREST) for part in (missed, missed - of_rivals.sum(axis=1)))
+    rest = missed - of_rivals.sum(axis=1)
+    return np.clip(missed, _RAREST, 1.0 - _RAREST), np.clip(rest, _RAREST, 1.0 - _RAREST)
 
 
 def _by_votes_at_random(tally: RivalTally, alpha: float) -> FloatArray:
