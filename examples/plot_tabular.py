@@ -88,7 +88,7 @@ clf = SmoothedClassifier(
 # means that nothing is proved about a column.
 certificates = clf.certify(X_test)
 limits = pd.DataFrame(certificates.radius_per_feature, columns=X.columns, index=X_test.index)
-report = X_test[list(sigma)].add_suffix(" stated").join(limits[list(sigma)].add_suffix(" +-"))
+report = X_test[list(sigma)].join(limits[list(sigma)].add_suffix(" +-"))
 report.insert(0, "decision", certificates.prediction)
 print(report.head(8).round().to_string())
 
