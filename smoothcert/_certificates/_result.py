@@ -475,7 +475,7 @@ class Certificates:
             write_file(path, lambda file: file.write(text.encode()))
         return text
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, evidence: bool = True) -> None:
         """Write to one compressed file, without pickle.
 
         The file is complete or not there: it is written under another name and renamed. A link at `path` is replaced,
@@ -486,10 +486,13 @@ class Certificates:
         ----------
         path : path-like
             File to write, usually ``*.npz``.
+        evidence : bool, default=True
+            Keep what `verify` computes radii from. Of the directional certificate that is about 20 kB for each input
+            and rival that was measured, of others less than 1 kB for each input.
         """
         from ._files import save
 
-        save(self, path)
+        save(self if evidence else replace(self, evidence=None), path)
 
     @classmethod
     def load(cls, path: str | Path) -> Certificates:
