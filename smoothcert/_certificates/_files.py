@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..certifiers._lookup import FUNCTION, certifier_name, find_certifier
-from ..tallies._stored import rows_from_plain, rows_to_plain
+from ..tallies._stored import UnknownKind, rows_from_plain, rows_to_plain
 from ._evidence import EvidencePart, StoredEvidence
 
 if TYPE_CHECKING:
@@ -254,10 +254,14 @@ def _evidence_from_plain(plain: Any, arrays: Mapping[str, NDArray[Any]], n: int)
     parts = []
     for number, part in enumerate(plain):
         rows = own[f"{number}/rows"].astype(np.intp)
-        tally = rows_from_plain(part["tally"], f"{number}/tally/", own)
+        try:
+            tally = rows_from_plain(part["tally"], f"{number}/tally/", own)
+            certifier = find_certifier(*part["certifier"])
+        except UnknownKind:  # somebody else's certifier, whose module is not imported: radii can be read all the same
+            return None
         if rows.ndim != 1 or np.any((rows < 0) | (rows >= n)) or len(tally) != len(rows):
             raise ValueError("the rows of the evidence are not those of the certificates")
-        parts.append(EvidencePart(rows, find_certifier(*part["certifier"]), tally))
+        parts.append(EvidencePart(rows, certifier, tally))
     settings = {name: own[name].astype(np.float64) for name in ("sigma", "lost", "shift", "factor")}
     if any(len(value) != n for value in settings.values()):
         raise ValueError("the evidence has not one entry for each certificate")

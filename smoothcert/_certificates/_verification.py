@@ -51,7 +51,11 @@ def verify(certificates: Certificates) -> Verification:
     """Compare certificates with what their evidence proves."""
     n, evidence = len(certificates), certificates.evidence
     if evidence is None:
-        why = "no samples were drawn" if certificates.provenance.get("certifier") == "exact" else "none was kept"
+        why = (
+            "no samples were drawn"
+            if certificates.provenance.get("certifier") == "exact"
+            else "none was kept, or the module of its certifier is not imported"
+        )
         return Verification(
             np.zeros(n, bool), np.zeros(n, bool), f"0 of {n} certificates have evidence to compute them from: {why}."
         )

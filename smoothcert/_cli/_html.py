@@ -154,7 +154,8 @@ def _explanation(certificates: Certificates) -> str:
 
 
 def _facts(certificates: Certificates) -> str:
-    facts: dict[str, Any] = {"space of radii": certificates.space, "norm": "Euclidean"}
+    norm = "Euclidean" if certificates.feature_scale is None else "Euclidean, in units of each feature"
+    facts: dict[str, Any] = {"space of radii": certificates.space, "norm": norm}
     if certificates.n_features is not None:
         facts["features with noise"] = certificates.n_features
     facts |= certificates.provenance

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from ._base import RowArrays
 
 
+class UnknownKind(ValueError):
+    """A file names a class that no module has defined so far."""
+
+
 def rows_to_plain(value: RowArrays, prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Return a description of a tally or plan, and add its arrays under names that begin with `prefix`.
 
@@ -35,9 +39,7 @@ def rows_from_plain(plain: Mapping[str, Any], prefix: str, arrays: Mapping[str, 
         if _name(kind) == plain["type"]:
             break
     else:
-        raise ValueError(
-            f"The tally {plain['type']} must be loaded to read the file, got none. Import its module first."
-        )
+        raise UnknownKind(f"The tally {plain['type']} of the file must be loaded, got none. Import its module first.")
     values: dict[str, Any] = dict.fromkeys(kind.per_row)
     values |= {name: arrays[f"{prefix}{name}"] for name in plain["arrays"]}
     for name, each in plain["nested"].items():

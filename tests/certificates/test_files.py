@@ -188,6 +188,18 @@ def test_large_description(saved, tmp_path):
     refused(path, "a text of at most")
 
 
+def test_certifier_that_is_not_loaded(saved, tmp_path):
+    """Radii can be read; that they cannot be computed again is said where it is asked."""
+
+    def rename(text):
+        text["evidence"][0]["certifier"][0] = "elsewhere.FarAwayCertifier"
+
+    found = Certificates.load(rewritten(saved, tmp_path / "a.npz", about=rename))
+    np.testing.assert_array_equal(found.radius, Certificates.load(saved).radius)
+    assert not found.verify()
+    assert "its certifier is not imported" in found.verify().message
+
+
 def test_save_leaves_what_a_link_points_to(saved, tmp_path):
     certificates = Certificates.load(saved)
     (tmp_path / "precious").write_text("mine")

@@ -148,6 +148,16 @@ def test_nets(tmp_path):
     assert read_journal(tmp_path / "run.sqlite").certificates.verify()
 
 
+def test_evidence_can_be_left_out_of_a_file(models, tmp_path):
+    certificates = models["DirectionalCertifier-rivals"].certify(X[400:404])
+    for name, evidence in (("whole", True), ("small", False)):
+        certificates.save(tmp_path / f"{name}.npz", evidence=evidence)
+    small = Certificates.load(tmp_path / "small.npz")
+    assert (tmp_path / "small.npz").stat().st_size < (tmp_path / "whole.npz").stat().st_size
+    np.testing.assert_array_equal(small.radius, certificates.radius)
+    assert not small.verify().checked.any()
+
+
 def test_without_evidence_nothing_is_claimed():
     soft = SmoothedClassifier(LogisticRegression(C=0.1), voting="soft", n_augment=1).fit(X[:400], Y[:400])
     found = soft.certify(X[:3]).verify()
