@@ -167,7 +167,8 @@ class Grid:
         length: FloatArray = np.linalg.norm(moved, axis=1) + (0.5 + 2.0**-9) * np.linalg.norm(steps)
         length *= 1.0 + 4.0 * (n_features + 8.0) * np.finfo(np.float64).eps
         if self.given and keep_points:
-            close = np.abs(noisy - points) <= _ON_GRID * np.finfo(X.dtype).eps * np.abs(points)
+            unit_in_last_place = np.finfo(X.dtype).eps * np.abs(points)
+            close = np.abs(noisy - points) <= np.minimum(_ON_GRID * unit_in_last_place, np.asarray(self.step) / 16.0)
             length[np.all(close, axis=1)] = 0.0
         return length if np.any(length > 0.0) else None
 
