@@ -1,11 +1,16 @@
 """Designed noise: its law, what it leaves alone, and that nothing but seeds decides about it."""
 
+from copy import copy
+
 import mpmath
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 
-from smoothcert._noise import moved_into_strata
+from smoothcert import DirectionalCertifier, FirstOrderCertifier, SmoothedClassifier
+from smoothcert._noise import NumpyArrays, moved_into_strata
 from smoothcert.tallies._design import Design
 
 CUTS = (-2.8, -1.0, 0.0, 0.7, 2.0, 3.6)
@@ -43,3 +48,75 @@ def test_every_run_of_draws_has_its_shares():
         np.testing.assert_allclose(counts, n * shares, atol=4.0 + np.log2(n) / 2)
     whole = design.strata(0, 5000)
     np.testing.assert_array_equal(whole, np.concatenate([design.strata(0, 777), design.strata(777, 4223)]))
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_what_is_across_stays_as_it_is(kind):
+    rng = np.random.default_rng(3)
+    direction = rng.standard_normal(7)
+    direction /= np.linalg.norm(direction)
+    before = rng.standard_normal((50, 7))
+    by = rng.standard_normal(50)
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        from smoothcert._noise._torch import TorchArrays
+
+        arrays, noise = TorchArrays("cpu"), torch.tensor(before, dtype=torch.float32)
+    else:
+        arrays, noise = NumpyArrays(), before.astype(np.float32)
+    along = arrays.along(noise, direction)
+    arrays.move_along(noise, direction, by)
+    after = np.asarray(noise, dtype=np.float64)
+    np.testing.assert_allclose(after @ direction, along + by, atol=1e-5)
+    project = np.eye(7) - np.outer(direction, direction)
+    np.testing.assert_allclose(after @ project, before @ project, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def far_from_rivals():
+    """A smoothed classifier of three classes, and rows on which the pilot wants designed noise."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0, 0.0], [3.2, 0.0, 0.0], [0.0, 3.6, 0.0]])
+    y = np.arange(300) % 3
+    X = centres[y] + 0.4 * rng.standard_normal((300, 3))
+    base = FrozenEstimator(LogisticRegression(C=100.0).fit(X, y))
+    certifier = DirectionalCertifier(6000, n_bins=24)
+    clf = SmoothedClassifier(base, sigma=1.0, certifier=certifier, random_state=0).fit(X, y)
+    return clf, centres + 0.05
+
+
+def assert_same(mine, theirs):
+    for name in ("radius", "prediction"):
+        np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
+    for name in ("votes", "bin_hits", "bin_trials", "designed"):
+        np.testing.assert_array_equal(mine.counts[name], theirs.counts[name])
+
+
+def test_nothing_but_the_seed_decides(far_from_rivals, tmp_path):
+    clf, X = far_from_rivals
+    usual = clf.certify(X)
+    assert np.any(usual.counts["designed"])
+    assert_same(clone_with(clf, batch_size=37).certify(X), usual)
+    assert_same(clone_with(clf, n_jobs=2).certify(X), usual)
+    assert_same(clf.certify(X[::-1])[::-1], usual)
+    assert_same(clf.certify(X, journal=tmp_path / "run"), usual)
+    assert_same(clf.certify(X, journal=tmp_path / "run"), usual)
+
+
+def test_the_share_of_votes_is_that_of_ordinary_noise(far_from_rivals):
+    clf, X = far_from_rivals
+    counts = clf.certify(X).counts
+    plain = clone_with(clf, certifier=FirstOrderCertifier(20_000)).certify(X).counts
+    np.testing.assert_allclose(counts["share"], plain["hits"] / plain["n"], atol=0.03)
+    row = np.flatnonzero(counts["designed"])[0]
+    assert abs(counts["hits"][row] / counts["n"][row] - counts["share"][row]) > 0.03  # votes on designed noise
+
+
+def test_exact_noise_is_never_designed(far_from_rivals):
+    clf, X = far_from_rivals
+    assert not np.any(clone_with(clf, noise="exact").certify(X).counts["designed"])
+
+
+def clone_with(clf, **changes):
+    other = copy(clf)
+    return other.set_params(**changes)
