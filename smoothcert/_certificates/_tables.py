@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validation import BoolArray, FloatArray
-from ..confidence import binomial_lower
+from ..confidence import binomial_lower, stratified_share_upper
 from ._rounding import round_digits
 
 if TYPE_CHECKING:
@@ -77,7 +77,22 @@ def probability_lower(certificates: Certificates) -> FloatArray:
         for level in np.unique(levels[counted]):
             rows = counted[levels[counted] == level]
             bound[rows] = binomial_lower(hits[rows], trials[rows], float(level))
+    if "designed" in counts:
+        for row in np.flatnonzero(counts["designed"]):
+            bound[row] = _lower_by_bins(counts, row, levels[row])
     return bound
+
+
+_GUESSED_MISSES = 0.03
+"""Share of misses for which the bound of designed noise is made; any number is valid."""
+
+
+def _lower_by_bins(counts: Any, row: int, level: float) -> float:
+    """Return the bound from votes in bins: on designed noise, the share of all votes says nothing by itself."""
+    if np.isnan(level):
+        return float("nan")
+    hits, trials, mass = counts["bin_hits"][row, 0], counts["bin_trials"][row], counts["bin_mass"][row]
+    return 1.0 - float(stratified_share_upper(trials - hits, trials, mass, _GUESSED_MISSES, float(level)))
 
 
 def _votes(counts: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:

@@ -44,6 +44,13 @@ def strata_of_bins(edges: tuple[float, ...], n_features: int) -> IntArray:
     return _strata(edges, n_strata_for(n_features))
 
 
+def _normal_masses(edges: FloatArray) -> FloatArray:
+    """Return the normal masses between and outside of edges, each from the tail that is smaller."""
+    low, high = np.concatenate([[-np.inf], edges]), np.concatenate([edges, [np.inf]])
+    masses: FloatArray = np.where(low + high > 0.0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
+    return masses
+
+
 class AlongDirection(RowArrays):
     """What plans for evidence along a direction share."""
 
@@ -68,9 +75,12 @@ class AlongDirection(RowArrays):
     @property
     def stratum_masses(self) -> FloatArray:
         """Probability of each stratum for noise at random."""
-        below = ndtr(np.asarray(self.cuts))
-        masses: FloatArray = np.diff(below, prepend=0.0, append=1.0)
-        return masses
+        return _normal_masses(np.asarray(self.cuts))
+
+    @property
+    def bin_masses(self) -> FloatArray:
+        """Probability of each bin for noise at random."""
+        return _normal_masses(np.asarray(self.edges))
 
     @property
     def designed(self) -> NDArray[np.bool_]:

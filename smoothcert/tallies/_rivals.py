@@ -369,6 +369,7 @@ class RivalTally(DirectionalEvidence):
             "direction": plan.direction,
             "bin_hits": self.bin_hits,
             "bin_trials": self.bin_trials,
+            "bin_mass": np.tile(plan.bin_masses, (len(self), 1)),
         }
 
     def _merge_key(self, other: Any) -> dict[str, Any]:

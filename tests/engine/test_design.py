@@ -120,3 +120,15 @@ def test_exact_noise_is_never_designed(far_from_rivals):
 def clone_with(clf, **changes):
     other = copy(clf)
     return other.set_params(**changes)
+
+
+def test_bounds_of_probabilities_account_for_the_design(far_from_rivals):
+    """Votes on designed noise are no sample of the noise."""
+    pytest.importorskip("pandas")
+    clf, X = far_from_rivals
+    certificates = clf.certify(X)
+    bound = certificates.to_frame()["probability_lower"].to_numpy()
+    exact = clone_with(clf, certifier=FirstOrderCertifier(200_000)).certify(X).counts
+    share = exact["hits"] / exact["n"]
+    assert np.all(bound < share + 0.002)
+    assert np.all(bound > share - 0.06)
