@@ -79,7 +79,7 @@ def probability_lower(certificates: Certificates) -> FloatArray:
             bound[rows] = binomial_lower(hits[rows], trials[rows], float(level))
     if "designed" in counts:
         for row in np.flatnonzero(counts["designed"]):
-            bound[row] = _lower_by_bins(counts, row, levels[row])
+            bound[row] = _lower_by_bins(counts, int(row), levels[row])
     return bound
 
 
@@ -141,7 +141,7 @@ def _log_columns(certificates: Certificates) -> dict[str, list[str]]:
         columns["raw_count_asymmetric"] = [str(v) for v in counts["one_plus"]]
         columns["p_A_symmetric_bar"] = [round_digits(v, 6) for v in limits["both"]]
         columns["p_A_asymmetric_bar"] = [round_digits(v, 6) for v in limits["one_sided"]]
-    elif "hits" in counts:
+    elif "hits" in counts and not np.any(counts.get("designed", False)):
         columns["raw_count"] = [str(v) for v in counts["hits"]]
         if "p" in limits:  # some certificates are about more than one share
             columns["p_A_bar"] = [round_digits(v, 6) for v in limits["p"]]
