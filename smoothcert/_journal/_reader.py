@@ -166,6 +166,8 @@ def _view(file: sqlite3.Connection) -> JournalView:
     about = read_about(file)
     facts, spans = about["facts"], read_spans(file)
     certifier, question = find_certifier(*facts["certifier"]), Question.from_plain(about["question"])
+    if not facts["designs"]:
+        certifier = certifier.without_designs()
     provenance = {**facts["provenance"], **question.provenance}
     provenance |= {"seed": int(about["seed"]), "seconds": float(about["seconds"])}
     samples, evidence = _evidence(file, facts, certifier, question, spans)

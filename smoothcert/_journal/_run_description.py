@@ -104,6 +104,7 @@ class RunDescription:
         return {
             "certifier": [certifier_name(type(self.certifier)), json.loads(self._parameters())],
             "gradients": self.gradients,
+            "designs": self.grid is None,  # exact noise is never designed
             "n_rows": len(self.X),
             "n_features": self.n_noisy,
             "n_classes": len(self.classes),
