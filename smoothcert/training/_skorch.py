@@ -207,7 +207,8 @@ def _check_order(net: Any, X: FloatArray, y: NDArray[Any], known: NDArray[Any], 
     """Refuse labels that are matched to outputs in an order that is evidently wrong; warn if somebody told that order.
 
     It is evidently wrong if in another order the net would be right at least twice as often, and on at least 60% of the
-    rows; and doubtful if nobody told the order and the net is right about as often as guessing.
+    rows, or 80% if somebody told the order: a net that was hardly trained may seem to fit another order by chance. It
+    is doubtful if nobody told the order and the net is right about as often as guessing.
     """
     rows = np.unique(np.linspace(0, len(X) - 1, _ROWS_TO_COMPARE).astype(int))
     if len(rows) < _ROWS_THAT_TELL:
@@ -226,7 +227,7 @@ def _check_order(net: Any, X: FloatArray, y: NDArray[Any], known: NDArray[Any], 
     possible = float(confusion[outputs, best].sum())
     order = f"classes={known[best].tolist()}" if len(known) <= 20 else "classes=[...]"
     said = f"the net agrees with {100 * agreement:.0f}% of the labels in the order {known[:10].tolist()}"
-    if possible >= max(0.6, 2.0 * agreement):
+    if possible >= max(0.8 if told else 0.6, 2.0 * agreement):
         message = (
             f"y must hold the labels of the net's outputs, got labels in the wrong order: {said}, and would agree with "
             f"{100 * possible:.0f}% in another. Give the labels in the order of the outputs: "
