@@ -78,9 +78,10 @@ def stratified_lower(
     0.739
     """
     trials, hits = check_counts("trials", trials), check_counts("hits", hits)
-    if np.ndim(alpha) != 0:
+    levels = check_level("alpha", alpha)
+    if levels.ndim != 0:
         raise ValueError(f"alpha must be one number, got {alpha!r}.")
-    level = float(check_level("alpha", alpha))
+    level = float(levels)
     mass = check_interval("mass", mass, lower=0.0, upper=1.0, lower_open=True, cure="Leave out strata without mass.")
     guesses = check_interval("guesses", guesses, lower=0.0, upper=1.0, lower_open=True, upper_open=True)
     weights = check_interval("weights", weights, lower=-1e300, upper=1e300)
