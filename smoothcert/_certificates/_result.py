@@ -121,7 +121,11 @@ class Certificates:
         put(self, "upper_limits", frozenset(self.upper_limits))
         put(self, "prediction", _frozen(np.atleast_1d(self.prediction)))
         put(self, "radius", _frozen(np.atleast_1d(as_float_array("radius", self.radius))))
-        put(self, "abstained", _frozen(np.atleast_1d(np.asarray(self.abstained, dtype=bool))))
+        try:
+            abstained = np.atleast_1d(np.asarray(self.abstained, dtype=bool))
+        except ValueError as error:
+            raise ValueError(f"abstained must be true or false for each input, got {self.abstained!r}.") from error
+        put(self, "abstained", _frozen(abstained))
         for name in ("limits", "counts"):
             frozen = {key: _frozen(np.asarray(value)) for key, value in getattr(self, name).items()}
             put(self, name, MappingProxyType(frozen))

@@ -350,9 +350,11 @@ class RivalTally(DirectionalEvidence):
             rest[row, of_row[of_row >= 0]] = 0.0
         strongest = np.maximum(rest.max(axis=1), self.n - self.counts.sum(axis=1)) / n[:, 0]
         for place in np.flatnonzero(self.plan.designed):
-            shares = self.stratum_hits[place] / np.maximum(self.stratum_trials[place], 1) @ self.plan.stratum_masses
+            shares = self.stratum_hits[place] / np.maximum(self.stratum_trials[place], 1)
+            shares = np.sum(shares * self.plan.stratum_masses, axis=1)
             own[place], listed[place] = shares[0], shares[1:]
-            strongest[place] = np.maximum(1.0 - shares.sum(), 0.0)
+            # One after the other, so that room for more rivals does not change the last bit.
+            strongest[place] = np.maximum(1.0 - np.cumsum(shares)[-1], 0.0)
         return own, listed, strongest
 
     def summary(self) -> dict[str, NDArray[Any]]:

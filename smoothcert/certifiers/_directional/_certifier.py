@@ -181,9 +181,7 @@ class DirectionalCertifier(BaseCertifier):
             )
         if gradients and self.direction != "score":
             few, more = max(min(SLOPE_SAMPLES, share // 8), 1), max(min(SLOPE_SAMPLES_AHEAD, share // 4), 1)
-            ahead = Pilot(
-                more, self._slopes, self._direction_ahead, observes="gradients", needed=_is_measured_against_rivals
-            )
+            ahead = Pilot(more, self._slopes, self._direction_ahead, observes="gradients", needed=_is_measured)
             first = [Pilot(few, self._slopes, self._direction_of_slopes, observes="gradients"), ahead]
         else:
             first = [Pilot(share // 2, self._score, self._direction_of_score)]
@@ -237,15 +235,17 @@ class DirectionalCertifier(BaseCertifier):
         plan = self._towards(-tally.slope_sum, tally.hits < tally.n, tally.votes, tally.candidate)
         return with_design_ahead(plan, tally) if self._designs and isinstance(plan, RivalPlan) else plan
 
-    def _direction_ahead(self, tally: InputGradientTally) -> RivalPlan:
-        """Return the plan with the directions of gradients between the input and where it is likely to be overtaken."""
-        before = cast(RivalPlan, tally.plan)
+    def _direction_ahead(self, tally: InputGradientTally) -> DirectionalPlan | RivalPlan:
+        """Return the plan with the directions of gradients between the input and where it is likely to be overtaken;
+        where these were at the input, too, with those of both together."""
+        before = cast(DirectionalPlan | RivalPlan, tally.plan)
         units, _ = _unit_vectors(-tally.slope_sum)
-        # Where both were gradients at the input, they count alike.
         units += np.where(before.designed[:, None], 0.0, before.direction)
         units, fine = _unit_vectors(units)
         direction = np.where(fine[:, None], units, before.direction)
-        return RivalPlan.towards(before.edges, direction, before.rivals, N_CELLS)
+        if isinstance(before, RivalPlan):
+            return RivalPlan.towards(before.edges, direction, before.rivals, N_CELLS)
+        return DirectionalPlan.towards(before.edges, direction, before.measured, N_CELLS)
 
     def _direction_of_score(self, tally: Any) -> DirectionalPlan | RivalPlan:
         if isinstance(tally, ScoreTally):
@@ -366,6 +366,10 @@ def _unit_vectors(vectors: FloatArray) -> tuple[FloatArray, BoolArray]:
     return units / np.where(fine, again, 1.0)[:, None], fine
 
 
+def _is_measured(plan: DirectionalPlan | RivalPlan) -> bool:
+    return bool(np.all(plan.measured))
+
+
 def _is_against_rivals(plan: DirectionalPlan | RivalPlan) -> bool:
     return isinstance(plan, RivalPlan)
 
@@ -375,8 +379,8 @@ def _is_against_half(plan: DirectionalPlan | RivalPlan) -> bool:
 
 
 def _is_measured_against_rivals(plan: DirectionalPlan | RivalPlan) -> bool:
-    return _is_against_rivals(plan) and bool(np.all(plan.measured))
+    return _is_against_rivals(plan) and _is_measured(plan)
 
 
 def _is_measured_against_half(plan: DirectionalPlan | RivalPlan) -> bool:
-    return _is_against_half(plan) and bool(np.all(plan.measured))
+    return _is_against_half(plan) and _is_measured(plan)

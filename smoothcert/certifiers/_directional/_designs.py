@@ -47,7 +47,7 @@ def design_shares(
     """Return the shares of the strata in a design, for the radii to expect; shape (n_rows, n_strata)."""
     centres, weights = np.asarray(design[0]), np.asarray(design[1])
     cuts = np.asarray(plan.cuts)
-    shares = np.tensordot(bin_masses(cuts, radius[:, None] * centres), weights, axes=(1, 0))
+    shares = np.sum(weights[:, None] * bin_masses(cuts, radius[:, None] * centres), axis=1)
     shares = np.maximum(shares, _LEAST_SHARE)
     of_all: FloatArray = shares / shares.sum(axis=1, keepdims=True)
     return of_all

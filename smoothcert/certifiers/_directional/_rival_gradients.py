@@ -25,7 +25,7 @@ _CONFIDENT = 0.85
 
 def pilot_centres(pilot: RivalTally, row: IntArray, rival: IntArray) -> FloatArray:
     """Return the centres of `f` in the strata, shape (n_tests, n_strata)."""
-    mean = _pilot_shares(pilot, row, rival) @ np.asarray(_VALUES)
+    mean = np.sum(_pilot_shares(pilot, row, rival) * np.asarray(_VALUES), axis=-1)
     return np.where(np.abs(mean - 0.5) > _CONFIDENT - 0.5, mean, 0.5)
 
 
@@ -50,18 +50,21 @@ def expected_gradients(
     found = found.reshape(masses.shape[:2])
     limit = gradient_across_upper(found, trials[:, None], masses, pilot.n_features, alpha)
     scales = np.zeros(limit.shape)
-    if pilot.n_features > _MANY_DIMENSIONS and len(row):
-        scale, adaptive = adaptive_gradient_scale(
-            np.sqrt(found),
-            masses,
-            trials[:, None],
-            shares=_pilot_shares(pilot, row, rival)[:, None],
-            centres=centres[:, None],
-            n_features=pilot.n_features - 1,
-            alpha=alpha,
-            values=_VALUES,
-        )
-        scales, limit = np.where(adaptive < limit, scale, 0.0), np.minimum(limit, adaptive)
+    if pilot.n_features > _MANY_DIMENSIONS:
+        shares = _pilot_shares(pilot, row, rival)
+        # One after the other: the search ends when all have found their scale, and rows must not see their company.
+        for i in range(len(row)):
+            scale, adaptive = adaptive_gradient_scale(
+                np.sqrt(found[i]),
+                masses[i],
+                trials[i],
+                shares=shares[i],
+                centres=centres[i],
+                n_features=pilot.n_features - 1,
+                alpha=alpha,
+                values=_VALUES,
+            )
+            scales[i], limit[i] = np.where(adaptive < limit[i], scale, 0.0), np.minimum(limit[i], adaptive)
     return 2.0 * limit, scales
 
 

@@ -233,7 +233,7 @@ def _together(
     rest = np.clip(missed - np.sum(np.where(measured[:, :, None], shares[:, 1:], 0.0), axis=1), 0.0, 1.0)
 
     def limit(share: FloatArray) -> FloatArray:
-        guess = np.clip(share @ mass, 1e-5, 0.999)
+        guess = np.clip(np.sum(share * mass, axis=1), 1e-5, 0.999)
         return stratified_share_upper(np.rint(trials * share), trials, mass, guess, alpha / 2.0)
 
     lost = limit(missed)

@@ -71,9 +71,10 @@ def expected_rest(plan: RivalPlan, mass: FloatArray) -> tuple[FloatArray, FloatA
     """Return the share of votes that the class is expected to lose, and the part of it that is lost to classes which
     are not measured."""
     measured = plan.rivals >= 0
-    missed = 1.0 - plan.guesses[:, 0, 0] @ mass
-    of_rivals = np.where(measured, plan.guesses[:, :, 1] @ mass, 0.0)
-    rest = missed - of_rivals.sum(axis=1)
+    missed = 1.0 - np.sum(plan.guesses[:, 0, 0] * mass, axis=-1)
+    of_rivals = np.where(measured, np.sum(plan.guesses[:, :, 1] * mass, axis=-1), 0.0)
+    # One after the other, so that room for more rivals does not change the last bit.
+    rest = missed - np.cumsum(of_rivals, axis=1)[:, -1]
     return np.clip(missed, _RAREST, 1.0 - _RAREST), np.clip(rest, _RAREST, 1.0 - _RAREST)
 
 
