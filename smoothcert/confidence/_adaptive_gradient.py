@@ -13,8 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._numerics import SAFETY, round_up
-from .._validation import FloatArray, broadcast, check_counts, check_interval, check_level, check_probability
-from ._crossfit import SHARE_OF_SHARES, best_of_grid, expected_limits
+from .._validation import FloatArray, broadcast, check_counts, check_interval, check_probability
+from ._crossfit import (
+    SHARE_OF_SHARES,
+    best_of_grid,
+    check_strata,
+    expected_limits,
+    one_dimension,
+    one_level,
+    with_values,
+)
 from ._local_proxy import by_distance, check_values, global_proxy, local_proxy, mean_limit, share_limits
 
 N_BLOCKS = 16
@@ -115,8 +123,8 @@ def adaptive_gradient_upper(
     >>> float(limit.round(3))
     0.025
     """
-    level, levels = float(check_level("alpha", alpha)), check_values(values)
-    dimension = float(check_counts("n_features", n_features, least=1))
+    level, levels = one_level(alpha), check_values(values)
+    dimension = one_dimension(n_features)
     norm_sq = check_interval("norm_sq", norm_sq, cure="Give the estimate of the squared norm.")
     scale = check_interval("scale", scale, lower=0.0, lower_open=True, upper=1e300)
     counts = check_counts("counts", counts)
@@ -133,8 +141,8 @@ def adaptive_gradient_upper(
         centres=check_probability("centres", centres),
         counts=counts.sum(axis=-1),
     )
-    counts = np.broadcast_to(counts, (*masses.shape, len(levels)))
-    n_strata = masses.shape[-1]
+    n_strata = check_strata(masses)
+    counts = with_values("counts", counts, masses, levels)
     shares = share_limits(counts, centres, SHARE_OF_SHARES * level / n_strata, values)
     far, limits = by_distance(shares, centres, levels)
     start = np.sum(masses * mean_limit(limits, centres, levels), axis=-1)
@@ -184,8 +192,8 @@ def adaptive_gradient_scale(
     >>> float(limit.round(3))
     0.025
     """
-    level, levels = float(check_level("alpha", alpha)), check_values(values)
-    dimension = float(check_counts("n_features", n_features, least=1))
+    level, levels = one_level(alpha), check_values(values)
+    dimension = one_dimension(n_features)
     gradient = check_interval("gradient", gradient, lower=0.0)
     gradient, masses, trials, centres = broadcast(
         gradient=gradient[..., None],
@@ -193,8 +201,9 @@ def adaptive_gradient_scale(
         trials=np.maximum(check_interval("trials", trials, lower=0.0), N_BLOCKS),
         centres=check_probability("centres", centres),
     )
+    check_strata(masses)
     gradient = gradient[..., 0]
-    shares = np.broadcast_to(check_probability("shares", shares), (*masses.shape, len(levels)))
+    shares = with_values("shares", check_probability("shares", shares), masses, levels)
     far, limits = by_distance(expected_limits(shares, centres, levels, trials, level), centres, levels)
     start = np.sum(masses * mean_limit(limits, centres, levels), axis=-1)
     variance = np.sum(shares * np.square(levels - centres[..., None]), axis=-1)

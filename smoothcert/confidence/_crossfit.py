@@ -81,6 +81,8 @@ def crossfit_log_capital(
         bets=check_interval("bets", bets, lower=0.0),
         error=check_interval("error", error, lower=0.0),
     )
+    if not projections.ndim:
+        raise ValueError("projections must have one entry for each sample, got one number.")
     gap = votes - centres
     stakes = bets * (np.clip(projections, -top, top) * gap + np.abs(gap) * error)
     ruined = np.any(bets * top * np.abs(gap) >= 1.0, axis=-1)
@@ -157,12 +159,12 @@ def crossfit_gradient_upper(
     >>> float(limit.round(4))
     0.0131
     """
-    level, levels, top = float(check_level("alpha", alpha)), check_values(values), _check_clip(clip)
+    level, levels, top = one_level(alpha), check_values(values), _check_clip(clip)
     log_capital = check_interval("log_capital", log_capital)
     length, error = check_interval("length", length, lower=0.0), check_interval("error", error, lower=0.0)
     scale = check_interval("scale", scale, lower=0.0, lower_open=True, upper=1e300)
     masses = check_interval("masses", masses, lower=0.0, upper=1e6)
-    first, second = (check_counts("trials", half) for half in trials)
+    first, second = (check_counts("trials", half) for half in _two_halves(trials))
     counts, centres = check_counts("counts", counts), check_probability("centres", centres)
     if np.any(counts.sum(axis=-1) > first + second):
         raise ValueError("counts must sum to at most the trials of both halves, got more. Count each vote once.")
@@ -176,8 +178,8 @@ def crossfit_gradient_upper(
         trials_of_the_second_half=second,
         centres=centres,
     )
-    shape, n_strata = masses.shape[:-1], masses.shape[-1]
-    counts = np.broadcast_to(counts, (*masses.shape, len(levels)))
+    shape, n_strata = masses.shape[:-1], check_strata(masses)
+    counts = with_values("counts", counts, masses, levels)
     shares = share_limits(counts, centres, SHARE_OF_SHARES * level / n_strata, values)
     far, limits = by_distance(shares, centres, levels)
     start = np.sum(masses * mean_limit(limits, centres, levels), axis=-1)
@@ -234,18 +236,20 @@ def crossfit_scale(
     >>> float(limit.round(3))
     0.021
     """
-    level, levels, top = float(check_level("alpha", alpha)), check_values(values), _check_clip(clip)
-    dimension = float(check_counts("n_features", n_features, least=1))
+    level, levels, top = one_level(alpha), check_values(values), _check_clip(clip)
+    dimension = one_dimension(n_features)
     gradient, shares = check_interval("gradient", gradient, lower=0.0), check_probability("shares", shares)
+    halves = _two_halves(trials)
     gradient, masses, first, second, centres = broadcast(
         gradient=gradient[..., None],
         masses=check_interval("masses", masses, lower=0.0, upper=1e6),
-        trials_of_the_first_half=np.maximum(check_interval("trials", trials[0], lower=0.0), 1.0),
-        trials_of_the_second_half=np.maximum(check_interval("trials", trials[1], lower=0.0), 1.0),
+        trials_of_the_first_half=np.maximum(check_interval("trials", halves[0], lower=0.0), 1.0),
+        trials_of_the_second_half=np.maximum(check_interval("trials", halves[1], lower=0.0), 1.0),
         centres=check_probability("centres", centres),
     )
+    check_strata(masses)
     gradient = gradient[..., 0]
-    shares = np.broadcast_to(shares, (*masses.shape, len(levels)))
+    shares = with_values("shares", shares, masses, levels)
     far, limits = by_distance(expected_limits(shares, centres, levels, first + second, level), centres, levels)
     start = np.sum(masses * mean_limit(limits, centres, levels), axis=-1)
     variance = np.sum(shares * np.square(levels - centres[..., None]), axis=-1)
@@ -264,6 +268,49 @@ def crossfit_scale(
         return _largest_kept(known, scale, 0.0 * scale, start, first, masses / first, proxies, rounds=_N_PLANNED)
 
     return best_of_grid(expected, usual)
+
+
+def one_level(alpha: float) -> float:
+    """Require an error probability that is one number."""
+    level = check_level("alpha", alpha)
+    if level.ndim:
+        raise ValueError(f"alpha must be one number, got {alpha!r}.")
+    return float(level)
+
+
+def one_dimension(n_features: int) -> float:
+    """Require a dimension that is one number."""
+    dimension = check_counts("n_features", n_features, least=1)
+    if dimension.ndim:
+        raise ValueError(f"n_features must be one number, got {n_features!r}.")
+    return float(dimension)
+
+
+def check_strata(masses: FloatArray) -> int:
+    """Return the number of strata, if there are any."""
+    if not masses.ndim or 0 in masses.shape:
+        raise ValueError(f"masses, trials and centres must have an entry for each stratum, got shape {masses.shape}.")
+    return int(masses.shape[-1])
+
+
+def with_values(name: str, of_values: FloatArray, masses: FloatArray, values: FloatArray) -> FloatArray:
+    """Return an array with an axis for the values of `f` behind that of the strata."""
+    shape = (*masses.shape, len(values))
+    try:
+        return np.broadcast_to(of_values, shape)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must have axes for the strata and for the {len(values)} values, got shape {of_values.shape} "
+            f"where {shape} is needed."
+        ) from error
+
+
+def _two_halves(trials: tuple[ArrayLike, ArrayLike]) -> tuple[ArrayLike, ArrayLike]:
+    try:
+        first, second = trials
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"trials must be a pair, those of both halves, got {trials!r}.") from error
+    return first, second
 
 
 def expected_limits(
