@@ -267,7 +267,7 @@ def _largest_kept(
         variance = np.sum(unit * local_proxy(limits, exponent, far, centres), axis=-1) * (1.0 + SAFETY)
         rate = scale * variance / m
         sound = rate < 0.5
-        rate = np.where(sound, rate, 0.5)
+        rate = np.maximum(np.where(sound, rate, 0.5), 1e-100)  # so that nothing is divided by zero
         reach = -np.expm1(steps * np.log1p(-rate)[..., None]) / (m * rate)[..., None]
         gain = np.sum(reach / m - 0.5 * rate[..., None] * np.square(reach), axis=-1)
         lengths = (m - 1.0) * (2.0 * m - 1.0) / (6.0 * m) * sums.pairs + m * (m - 1.0) / 2.0 * sums.spread

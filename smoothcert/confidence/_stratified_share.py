@@ -44,7 +44,7 @@ def stratified_share_upper(
     --------
     >>> from smoothcert.confidence import stratified_share_upper
     >>> float(stratified_share_upper([0, 3], [5000, 5000], [0.9, 0.1], 0.001, alpha=0.001).round(5))
-    0.00161
+    0.00144
     """
     level = check_level("alpha", alpha)
     if level.ndim:

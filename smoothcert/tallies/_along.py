@@ -47,7 +47,7 @@ def strata_of_bins(edges: tuple[float, ...], n_features: int) -> IntArray:
 def _normal_masses(edges: FloatArray) -> FloatArray:
     """Return the normal masses between and outside of edges, each from the tail that is smaller."""
     low, high = np.concatenate([[-np.inf], edges]), np.concatenate([edges, [np.inf]])
-    masses: FloatArray = np.where(low + high > 0.0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
+    masses: FloatArray = np.where(low > 0.0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
     return masses
 
 

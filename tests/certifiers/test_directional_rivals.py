@@ -255,16 +255,19 @@ def test_sums_are_those_of_the_definition():
     tally.update(noise, votes)
     stratum = plan.strata[np.searchsorted(plan.edges, noise[0, :, 0], side="right")]
     across = noise[0] * [0.0, 1.0]
-    for place, label in enumerate((0, plan.rivals[0, 0])):
+    rival = plan.rivals[0, 0]
+    others = [label for label in (1, 2, 3) if label != rival]
+    for place, labels in enumerate(([0], others, [rival])):
         for s in range(plan.n_strata):
-            mine = across[(votes[0] == label) & (stratum == s)]
+            mine = across[np.isin(votes[0], labels) & (stratum == s)]
             np.testing.assert_allclose(tally.grad_sum[0, place, s], mine.sum(axis=0), atol=1e-6)
             np.testing.assert_allclose(tally.grad_sq[0, place, s], np.sum(mine**2), atol=1e-3)
     weights = rng.uniform(0.0, 1.0, (1, plan.n_strata))
-    difference = (votes[0] == 0).astype(float) - (votes[0] == plan.rivals[0, 0])
-    X = weights[0, stratum][:, None] * across * difference[:, None] / 2.0
-    expected = np.sum(X.sum(axis=0) ** 2) - np.sum(X**2)
-    assert tally.norm_sq(0, 0, weights)[0] == pytest.approx(expected, abs=1e-2)
+    vote = 0.5 + 0.5 * (votes[0] == 0) - 0.5 * (votes[0] == rival)
+    for centres in (np.full(plan.n_strata, 0.5), rng.uniform(0.0, 1.0, plan.n_strata)):
+        X = weights[0, stratum][:, None] * across * (vote - centres[stratum])[:, None]
+        expected = np.sum(X.sum(axis=0) ** 2) - np.sum(X**2)
+        assert tally.lead_sums(0, 0, centres).norm_sq(weights)[0] == pytest.approx(expected, abs=1e-2)
 
 
 @pytest.mark.parametrize("rivals", [0, 1.5, "all", True])

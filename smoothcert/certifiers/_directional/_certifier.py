@@ -52,8 +52,8 @@ was not better."""
 _NUMBERS_OF_SCORES = 2**20
 """Scores of all classes are kept within 8 MB an input; otherwise the direction is that of the class against all."""
 
-_REACH = 4.5
-"""Where the outermost bins begin; beyond lie 7e-6 of the noise, too little to be worth bins of their own."""
+_REACH = 4.0
+"""Where the outermost bins begin; beyond lie 6e-5 of the noise, too little to be worth bins of their own."""
 
 _BIN_SPREAD = 2.0
 """Bins have equal shares of a normal law with this standard deviation.
