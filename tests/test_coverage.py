@@ -82,6 +82,7 @@ def failures(certifier, situation, n_features, seed):
     return int(np.sum(~certificates.abstained & (~right | beyond)))
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("n_features", [2, 20])

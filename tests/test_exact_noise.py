@@ -100,6 +100,7 @@ def failures(certifier, situation, n_features, seed, repetitions):
     return int(np.sum(~certificates.abstained & (wrong | beyond)))
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("n_features", [3])

@@ -18,6 +18,7 @@ RUNS = {
 """Fewer for those that take long; they have coverage tests of their own."""
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize("n_features", [2, 20])
 @pytest.mark.parametrize("certifier", under_test.ALL, ids=under_test.IDS)

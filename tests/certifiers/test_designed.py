@@ -96,6 +96,7 @@ CASES = [
 ]
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "n_features", "degrees", "alpha", "design"), CASES)
 def test_radii_above_the_truth_are_rare(name, n_features, degrees, alpha, design):

@@ -85,6 +85,7 @@ def failures_of(certifier, name, n_features, repetitions=REPETITIONS, n_pilots=2
     return int(np.sum(radius > DISTANCES[name])), radius.mean() / DISTANCES[name]
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "certifier",

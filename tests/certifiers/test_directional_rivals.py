@@ -47,6 +47,7 @@ class AlwaysMeasures(DirectionalCertifier):
 # The promise.
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "alpha"),

@@ -138,6 +138,7 @@ SLOW = {"DirectionalCertifier": 40, "SecondOrderDipoleCertifier": 100, "DipoleCe
 TIGHT = [situation for situation in situations() if situation.name in ("half-space", "two rivals")]
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize("situation", TIGHT, ids=lambda situation: situation.name)
 @pytest.mark.parametrize("certifier", under_test.ALL, ids=under_test.IDS)
