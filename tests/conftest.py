@@ -19,7 +19,7 @@ def pytest_addoption(parser):
 
 def pytest_collection_modifyitems(config, items):
     """Keep every third case of each simulation: all of them together take several minutes."""
-    if config.getoption("--all-simulations"):
+    if config.getoption("--all-simulations", default=False):
         return
     seen, kept, left_out = {}, [], []
     for item in items:
