@@ -36,7 +36,7 @@ def lower_level(alpha: float) -> float:
 
 
 def check_error_share(grid: Grid, alpha: float, n_samples: int, n_features: int, n_edges: int) -> None:
-    """Refuse runs with so many samples that what is drawn may differ from what is assumed.
+    """Raise an error if a run has too many samples for the error of the noise to stay below its part of alpha.
 
     Parameters
     ----------

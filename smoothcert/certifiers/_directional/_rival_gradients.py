@@ -40,7 +40,7 @@ def _pilot_shares(pilot: RivalTally, row: IntArray, rival: IntArray) -> FloatArr
 def expected_gradients(
     pilot: RivalTally, row: IntArray, rival: IntArray, tilts: FloatArray, trials: FloatArray, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the limits to expect if there will be so many trials in the strata, and the scales of the adaptive ones,
+    """Return the limits to expect with the given trials in the strata, and the scales of the adaptive limits,
     zero for the others; shape (n_tests, n_cells)."""
     masses = pilot.plan.stratum_masses * tilts
     centres = pilot_centres(pilot, row, rival)

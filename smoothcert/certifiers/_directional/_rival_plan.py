@@ -51,6 +51,9 @@ _ROWS_AT_ONCE = 6
 """Fewer than against one half: there are twice as many bins."""
 
 
+_BETTER = 1.003
+"""Factor by which a design must promise more than the best one so far to replace it."""
+
 _CLEAR_OF_OTHERS = 1.03
 """By what factor the radius against all rivals that are not measured should exceed that against the runner-up."""
 
@@ -163,7 +166,7 @@ def _best_design(
         tried = design_shares(pilot.plan, design, np.maximum(radius, _LEAST_RADIUS))
         tests = _plan_tests(pilot, far, by_votes, tried, n_estimation, levels)
         place = np.searchsorted(best.row, tests.row)
-        better = tests.radius > 1.003 * best.radius[place]
+        better = tests.radius > _BETTER * best.radius[place]
         best = best.replaced(place[better], tests, better)
         shares[tests.row[better]] = tried[tests.row[better]]
     return shares, best

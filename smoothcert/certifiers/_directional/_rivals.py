@@ -59,7 +59,7 @@ def _by_votes_in_strata(tally: RivalTally, alpha: float) -> FloatArray:
     """
     plan, trials = tally.plan, tally.stratum_trials
     mass = bin_masses(np.asarray(plan.edges))
-    own, others = expected_rest(plan, mass)
+    own, others = _expected_rest(plan, mass)
     hits = tally.stratum_hits
     masses = plan.stratum_masses
     missed = stratified_share_upper(trials - hits[:, 0], trials, masses, own, alpha / 2.0)
@@ -67,7 +67,7 @@ def _by_votes_in_strata(tally: RivalTally, alpha: float) -> FloatArray:
     return np.atleast_1d(first_order_radius(1.0 - missed, np.minimum(rest, missed)))
 
 
-def expected_rest(plan: RivalPlan, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _expected_rest(plan: RivalPlan, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the share of votes that the class is expected to lose, and the part of it that is lost to classes which
     are not measured."""
     measured = plan.rivals >= 0
