@@ -22,8 +22,9 @@ _STRATA_ENDS = -2.8, 3.6
 """Where the outer strata begin, in units of sigma. In front, where the class is lost, they reach further: noise may be
 drawn where it decides, which is about the radius and beyond it."""
 
-_NUMBERS_OF_A_ROW = 2**18
-"""Sums of an input are kept within 2 MB: in very many dimensions there are fewer strata."""
+_NUMBERS_OF_A_ROW = 2**19 // 3
+"""Numbers in the sums of one class, so that three of them, of the class, of a rival and of all others, take 4 MB an
+input: in very many dimensions there are fewer strata."""
 
 
 @lru_cache(maxsize=64)

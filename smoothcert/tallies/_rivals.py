@@ -26,7 +26,8 @@ _NUMBERS_OF_A_ROW = 2**19
 
 def most_rivals(n_features: int) -> int:
     """Return how many rivals can be measured at once, at least one."""
-    return max(1, _NUMBERS_OF_A_ROW // (n_strata_for(n_features) * n_features) - 1)
+    # Beside them there are the sums of the class and of all that are not measured.
+    return max(1, _NUMBERS_OF_A_ROW // (n_strata_for(n_features) * n_features) - 2)
 
 
 @dataclass(eq=False)
