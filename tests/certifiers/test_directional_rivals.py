@@ -13,6 +13,7 @@ from smoothcert.bounds import first_order_radius
 from smoothcert.certifiers._directional._rival_plan import rank_rivals
 from smoothcert.confidence import rival_limits
 from smoothcert.tallies import DirectionalTally, RivalPlan, RivalTally, VoteTally
+from smoothcert.tallies._along import n_strata_for
 from smoothcert.tallies._rivals import most_rivals
 
 FALSE_ALARM = 1e-4
@@ -190,7 +191,9 @@ def test_rivals_are_ranked_by_votes_and_the_strongest_is_always_among_them():
 def test_memory_is_bounded_in_many_dimensions():
     assert most_rivals(49) > 8
     assert most_rivals(3072) > 8
-    assert most_rivals(150_528) == 2
+    assert most_rivals(150_528) == 1
+    for d in (3072, 14_563, 20_000, 32_768, 100_000, 150_528):
+        assert (2 + most_rivals(d)) * n_strata_for(d) * d * 8 <= 2**22  # with the class and all others
     assert most_rivals(10**7) == 1
 
 
