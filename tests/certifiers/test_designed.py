@@ -147,3 +147,15 @@ def test_confident_votes_gain_by_a_design():
         assert np.all(tally.plan.designed == (design is not None))
         radius[design] = certifier.certify_tally(tally).radius.mean()
     assert radius[DESIGNS[0]] > 1.01 * radius[None]
+
+
+@pytest.mark.slow
+def test_radii_above_the_truth_are_rare_with_adaptive_limits_of_gradients():
+    """From about a hundred dimensions on the pilot chooses limits that adapt to how often votes differ."""
+    alpha = 0.2
+    certifier = designed(PILOT_DESIGN)(4000, alpha=alpha, direction=off_by(15.0), n_bins=16)
+    tally = under_test.sample_tally(certifier, half_space, 3, 4000, 30, 120, seed=9, n_pilots=3)
+    assert np.any(tally.plan.scales > 0.0)
+    radius = certifier.certify_tally(tally).radius
+    assert np.sum(radius > truth("half-space", 120)) <= stats.binom.ppf(1 - FALSE_ALARM, 30, alpha)
+    assert np.mean(radius) > 0.3 * truth("half-space", 120)
