@@ -17,6 +17,7 @@ from scipy.special import ndtr
 from smoothcert.bounds import directional_lower_bound, directional_radius, second_order_lower_bound
 from smoothcert.bounds._directional._dual import Multipliers, best_multipliers, dual_value, integral_value
 from smoothcert.bounds._directional._integral import bin_masses, chord_ends, inner_integral
+from smoothcert.bounds._directional._radius import BORDERS, N_CELLS, Cells, _CircleTest
 
 EDGES = np.linspace(-4.0, 4.0, 161)
 EACH_SHAPE = pytest.mark.parametrize("name", SHAPES)
@@ -498,3 +499,40 @@ def test_wrong_displacements_are_refused_by_name(change, message):
 def test_wrong_numbers_of_vertices_are_refused(bad):
     with pytest.raises(ValueError, match="n_vertices must be an integer of at least 24, got"):
         directional_radius(np.full(9, 0.9), COARSE, 0.1, n_vertices=bad)
+
+
+@pytest.mark.parametrize("n_vertices", [24, 48, 64])
+def test_the_polygon_encloses_the_circle_and_no_edge_lies_above_two_cells(n_vertices):
+    rng = np.random.default_rng(n_vertices)
+    made_for = rng.uniform(0.1, 4.0, 200)
+    radius = made_for * rng.choice([0.3, 0.9, 0.97, 0.99, 1.0, 1.01, 1.04, 1.3, 5.0], 200)
+    radius[:20] = np.abs(made_for[:20] * rng.choice(BORDERS, 20))  # borders that just touch the circle
+    borders, nothing = made_for[:, None] * BORDERS, np.zeros((200, N_CELLS))
+    bins = np.zeros((200, N_CELLS, len(EDGES) + 1))
+    cells = Cells(borders, bins, nothing, nothing + 1.0, made_for, bins)
+    test = _CircleTest(EDGES, cells, nothing, nothing, n_vertices, 0.5)
+    along, across, order = test._polygon(radius)
+    tested = test._tested(along, order)
+    losses = test._edge_losses(along, across, order)
+    for row, r in enumerate(radius):
+        x, y = along[row, order[row]], across[row, order[row]]
+        dx, dy = np.diff(x), np.diff(y)
+        assert np.all(dx <= 0.0)
+        assert np.all(y > 0.0)
+        # Distances of edges from the centre: of their nearest point, an end or between the ends.
+        part = np.clip(-(x[:-1] * dx + y[:-1] * dy) / np.maximum(dx**2 + dy**2, 1e-300), 0.0, 1.0)
+        assert np.hypot(x[:-1] + part * dx, y[:-1] + part * dy).min() > r
+        assert x[0] > r
+        assert x[-1] < -r
+        right, left = np.concatenate([[np.inf], borders[row]]), np.concatenate([borders[row], [-np.inf]])
+        for cell in range(N_CELLS):
+            # Where a cell and the circle overlap, the edges it tests reach from one end of the overlap to the other.
+            low, high = max(left[cell], -r), min(right[cell], r)
+            both_ends = tested[row, cell, order[row]]
+            edges = both_ends[:-1] & both_ends[1:]
+            if low < high:
+                assert x[:-1][edges].max() >= high
+                assert x[1:][edges].min() <= low
+                longest = np.max((dx**2 + dy**2)[edges])
+                assert np.max(losses[row, tested[row, cell]]) >= 0.0604 * longest
+            assert not np.any(both_ends & ((x > right[cell]) | (x < left[cell])))

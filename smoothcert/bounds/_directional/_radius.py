@@ -6,7 +6,8 @@ probability is at least the linear interpolation minus ``phi(1) l^2 / 4``, becau
 ``2 phi(1)``; and below an edge it is no smaller, because the best bound falls with `across` at given `along`. Testing
 the circle at bare angles would be unsound.
 
-The axis `along` is cut into cells, each with multipliers of its own. A cell vouches for the edges above it.
+The axis `along` is cut into cells, each with multipliers of its own. A cell vouches for the edges above it. There is a
+vertex on each border of cells, so that multipliers are not tested farther out than they are needed.
 
 Against a rival the bound is for the probability of the class plus that of "not the rival". Both have all bins, so
 there are twice as many, with one slope for all; what is to be kept is 1 instead of one half, and edges may lose twice
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..._numerics import SAFETY, density
 from ..._validation import BoolArray, FloatArray, IndexArray
@@ -338,9 +341,11 @@ class _CircleTest:
         # Edges stay outside of the circle if each vertex is far enough out for the longer of its two edges.
         ends = np.concatenate([half_steps[:1], half_steps, half_steps[-1:]])
         self.outward = (1.0 + SAFETY) / np.cos(np.maximum(ends[1:], ends[:-1]))
+        self.outward_at_borders = np.where(cells.borders > 0.0, self.outward[0], self.outward[-1])
         self.least_height = 0.1 * np.sin(half_steps[0])
         # How slopes compare with those proportional to `across`, which are about right.
-        self.log_factor = np.zeros((*value.shape, len(self.angles)))
+        n_vertices = len(self.angles) + cells.borders.shape[1]
+        self.log_factor = np.zeros((*value.shape, n_vertices))
         self.last_step = np.zeros(self.log_factor.shape)
         self.watched = np.ones(self.log_factor.shape, dtype=bool)
         # Rounding of the sums, which are as large as the multipliers.
@@ -352,9 +357,8 @@ class _CircleTest:
     ) -> FloatArray:
         """Return the margins of circles of these radii for some rows, over all points or over those that are watched;
         with `watch`, points with margins near the smallest are watched from now on."""
-        outer = radius[:, None] * self.outward
-        along, across = outer * np.cos(self.angles), outer * np.maximum(np.sin(self.angles), self.least_height)
-        tested = self._tested(along) & going[:, None, None]
+        along, across, order = self._polygon(radius)
+        tested = self._tested(along, order) & going[:, None, None]
         row, cell, vertex = np.nonzero(tested if everything else tested & self.watched)
         y = across[row, vertex]
         base = self.cells.k[row, cell] * y / self.cells.across[row, cell]
@@ -372,34 +376,60 @@ class _CircleTest:
         self.last_step[row, cell, vertex] = step
         factor = self.log_factor[row, cell, vertex] + step
         self.log_factor[row, cell, vertex] = np.clip(factor, -9.0, 6.0)
-        margin = bound - self.threshold - self._edge_losses(along, across)[row, vertex]
+        margin = bound - self.threshold - self._edge_losses(along, across, order)[row, vertex]
         smallest = np.full(len(radius), np.inf)
         np.minimum.at(smallest, row, margin)
         if watch:
             self.watched[row, cell, vertex] = margin < smallest[row] + _WATCHED
         return np.where(np.isnan(smallest), -np.inf, smallest)
 
-    def _edge_losses(self, along: FloatArray, across: FloatArray) -> FloatArray:
-        """Return what the edges at each vertex may lose in between; of its two edges the longer one."""
-        losses = self.functions * _EDGE_LOSS * (np.square(np.diff(along)) + np.square(np.diff(across)))
-        ends = np.concatenate([losses[:, :1], losses, losses[:, -1:]], axis=1)
-        longer: FloatArray = np.maximum(ends[:, 1:], ends[:, :-1])
-        return longer
+    def _polygon(self, radius: FloatArray) -> tuple[FloatArray, FloatArray, IndexArray]:
+        """Return the vertices around circles, and their order around them, each of shape (n_rows, n_vertices).
 
-    def _tested(self, along: FloatArray) -> BoolArray:
+        There are vertices at given angles, and one on each border of cells, so that no edge reaches over two cells.
+        Borders that a circle does not reach have theirs at its end, where it changes nothing.
+        """
+        outer = radius[:, None] * self.outward
+        # More vertices only make edges shorter, so that those in between are as far out as their neighbours.
+        outer_at_borders = radius[:, None] * self.outward_at_borders
+        borders = self.cells.borders
+        on_borders = np.clip(borders, -outer_at_borders, outer_at_borders)
+        height = np.sqrt(np.square(outer_at_borders) - np.square(on_borders))
+        along = np.concatenate([outer * np.cos(self.angles), on_borders], axis=1)
+        across = np.concatenate([outer * np.sin(self.angles), height], axis=1)
+        order = np.argsort(-np.concatenate([along[:, : len(self.angles)], borders], axis=1), axis=1, kind="stable")
+        return along, np.maximum(across, radius[:, None] * self.least_height), order
+
+    def _edge_losses(self, along: FloatArray, across: FloatArray, order: IndexArray) -> FloatArray:
+        """Return what the edges at each vertex may lose in between; of its two edges the longer one."""
+        steps = [np.diff(np.take_along_axis(part, order, axis=1)) for part in (along, across)]
+        losses = self.functions * _EDGE_LOSS * (np.square(steps[0]) + np.square(steps[1]))
+        ends = np.concatenate([losses[:, :1], losses, losses[:, -1:]], axis=1)
+        return _put_back(np.maximum(ends[:, 1:], ends[:, :-1]), order)
+
+    def _tested(self, along: FloatArray, order: IndexArray) -> BoolArray:
         """Return which cells test which vertices: those on edges that reach over the cell. (n_rows, n_cells,
         n_vertices)"""
         borders = self.cells.borders
         infinite = np.full((len(borders), 1), np.inf)
         right, left = np.concatenate([infinite, borders], axis=1), np.concatenate([borders, -infinite], axis=1)
-        meets = (along[:, None, :-1] >= left[:, :, None]) & (along[:, None, 1:] <= right[:, :, None])
+        around = np.take_along_axis(along, order, axis=1)
+        meets = (around[:, None, :-1] > left[:, :, None]) & (around[:, None, 1:] < right[:, :, None])
+        meets &= (around[:, :-1] > around[:, 1:])[:, None]  # edges of length 0 need no test
         tested = np.zeros((*meets.shape[:2], meets.shape[2] + 1), dtype=bool)
         tested[..., :-1] |= meets
         tested[..., 1:] |= meets
-        return tested
+        return _put_back(tested, np.broadcast_to(order[:, None], tested.shape))
 
     def _ends(self, along: FloatArray, row: IndexArray, vertex: IndexArray) -> ChordEnds:
         # Cells share vertices.
         place, which = np.unique(row * along.shape[1] + vertex, return_inverse=True)
         ends = _repeated(chord_ends(self.edges, along.reshape(-1)[place]), self.functions)
         return ChordEnds(ends.mass, ends.log_w[:, which], ends.weight[:, which])
+
+
+def _put_back(around: NDArray[Any], order: IndexArray) -> NDArray[Any]:
+    """Return values given in the order around the circle in that of the vertices."""
+    values = np.empty_like(around)
+    np.put_along_axis(values, order, around, axis=-1)
+    return values

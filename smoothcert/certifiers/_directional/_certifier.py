@@ -62,7 +62,7 @@ Within a bin the worst case may put the misses where they weigh most, so bins mu
 If hits were equally uncertain everywhere, widths in proportion to the inverse root of the density, a standard deviation
 of 1.4, would lose least; inputs far from the boundary need narrow bins further out.
 """
-_VERTICES = 64
+_VERTICES = 48
 """Points tested around the half circle. More of them lose less between points and take longer; any number is valid."""
 
 

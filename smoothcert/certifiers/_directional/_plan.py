@@ -26,7 +26,7 @@ _DEGREE = 5
 """Degree of the polynomial for the shares along the direction: bends enough for a slab or a wedge."""
 _PRIOR = 100.0
 """Samples that the fitted curve counts as, next to a bin's own."""
-_VERTICES = 32
+_VERTICES = 24
 """Half of those of the certificate: a plan needs no more than the radius to expect."""
 _LEAST_RADIUS, _LARGEST_RADIUS = 0.02, 5.0
 """Radii to plan for: smaller ones are worth nothing, larger ones cannot be proved with any usual number of samples."""

@@ -16,7 +16,7 @@ from ._rival_plan import Levels
 _RAREST = 1e-5
 """Smallest share of votes to expect. Any is valid."""
 
-_VERTICES = 64
+_VERTICES = 48
 """Points tested around the half circle, as against one half."""
 
 
