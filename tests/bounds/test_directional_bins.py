@@ -7,7 +7,14 @@ from scipy.optimize import brentq
 from smoothcert.bounds._directional._bins import Bins, solve_bins
 from smoothcert.bounds._directional._dual import USUAL_SLOPE, best_multipliers, dual_value
 from smoothcert.bounds._directional._integral import bin_masses, chord_ends, inner_integral
-from smoothcert.bounds._directional._radius import _largest_accepted, _Search, cells_radius, expected_radius, plan_cells
+from smoothcert.bounds._directional._radius import (
+    _largest_accepted,
+    _Search,
+    cells_radius,
+    expected_radii,
+    expected_radius,
+    plan_cells,
+)
 
 EDGES = np.linspace(-4.0, 4.0, 25)
 N_BINS = len(EDGES) + 1
@@ -127,6 +134,31 @@ def test_rows_do_not_depend_on_their_company(rng):
     again = everything(some)
     assert np.max(np.abs(again[3] / again[2] - 1.0)) < 0.1
     assert np.median(np.abs(again[3] / again[2] - 1.0)) < 0.02
+
+
+def test_radii_with_other_values_are_about_those_that_would_be_found(rng):
+    """One evaluation tells what wider or narrower limits in the cells are worth, near enough to compare designs."""
+    n = 40
+    centre = np.concatenate([[-4.2], (EDGES[1:] + EDGES[:-1]) / 2.0, [4.2]])
+    steep, place = rng.uniform(0.5, 4.0, (n, 1)), rng.uniform(0.5, 2.0, (n, 1))
+    shares = 1.0 / (1.0 + np.exp(steep * (centre - place)))
+    grad_norm, guess = rng.uniform(0.0, 0.1, (n, 1)), rng.uniform(0.3, 1.5, n)
+    for _ in range(3):
+        cells = plan_cells(EDGES, 1.0 - shares, grad_norm, guess)
+        value = np.sum(bin_masses(EDGES) * cells.nu * shares[:, None], axis=-1)
+        limits = np.broadcast_to(grad_norm, value.shape)
+        found = cells_radius(EDGES, cells, value, limits, 48)
+        guess = np.maximum(found, 0.1)
+    values = value - np.array([0.0, 0.006, -0.006])[:, None, None] * rng.uniform(0.0, 1.0, value.shape)
+    gradients = limits * np.array([1.0, 1.1, 0.9])[:, None, None]
+    radii = expected_radii(EDGES, cells, values, gradients, 32, 0.5)
+    np.testing.assert_allclose(radii[0], expected_radius(EDGES, cells, values[0], gradients[0], 32), rtol=0.01)
+    again = np.array([cells_radius(EDGES, cells, v, g, 32) for v, g in zip(values, gradients, strict=True)])
+    some = found > 0.1
+    assert np.mean(some) > 0.7
+    change, true_change = (each[1:, some] / each[0, some] - 1.0 for each in (radii, again))
+    assert np.median(np.abs(true_change)) > 0.01
+    assert np.median(np.abs(change - true_change)) < 0.3 * np.median(np.abs(true_change))
 
 
 def test_margins_that_hardly_change_do_not_lead_far():

@@ -244,14 +244,27 @@ def expected_radius(
     edges: FloatArray, cells: Cells, value: FloatArray, grad_norm: FloatArray, n_vertices: int, threshold: float = 0.5
 ) -> FloatArray:
     """Return about what `cells_radius` would find, from margins at three radii; nothing that is certain."""
-    found = np.zeros(len(value))
-    for rows, test in _tests(edges, cells, value, grad_norm, n_vertices, threshold):
+    radius: FloatArray = expected_radii(edges, cells, value[None], grad_norm[None], n_vertices, threshold)[0]
+    return radius
+
+
+def expected_radii(
+    edges: FloatArray, cells: Cells, values: FloatArray, grad_norms: FloatArray, n_vertices: int, threshold: float
+) -> FloatArray:
+    """Return `expected_radius` for the first of several values and limits of gradients, and how it would change by the
+    others; shape (n_values, n_rows)."""
+    found = np.zeros(values.shape[:2])
+    for rows, test in _tests(edges, cells, values[0], grad_norms[0], n_vertices, threshold):
         search = _Search(cells.radius[rows], test.functions)
         everywhere = np.ones(len(search.radius), dtype=bool)
         search.advance(test(search.radius, everywhere, watch=True), everywhere)
-        for _ in range(2):
-            search.advance(test(search.radius, everywhere, everything=False), everywhere)
-        found[rows] = search.radius
+        search.advance(test(search.radius, everywhere, everything=False), everywhere)
+        margin = test(search.radius, everywhere, everything=len(values) > 1)
+        search.advance(margin, everywhere)
+        margins = [test.margin_with(value[rows], limit[rows]) for value, limit in zip(values, grad_norms, strict=True)]
+        with np.errstate(invalid="ignore"):
+            change = np.nan_to_num(np.array(margins) - margins[0])
+        found[:, rows] = search.radius - change / search.slope
     return found
 
 
@@ -377,11 +390,17 @@ class _CircleTest:
         factor = self.log_factor[row, cell, vertex] + step
         self.log_factor[row, cell, vertex] = np.clip(factor, -9.0, 6.0)
         margin = bound - self.threshold - self._edge_losses(along, across, order)[row, vertex]
-        smallest = np.full(len(radius), np.inf)
-        np.minimum.at(smallest, row, margin)
+        self.last_margins = row, cell, k, margin
+        smallest = _smallest(row, margin, len(radius))
         if watch:
             self.watched[row, cell, vertex] = margin < smallest[row] + _WATCHED
-        return np.where(np.isnan(smallest), -np.inf, smallest)
+        return smallest
+
+    def margin_with(self, value: FloatArray, grad_norm: FloatArray) -> FloatArray:
+        """Return the smallest margins at the points of the last call, with other values and limits of gradients."""
+        row, cell, k, margin = self.last_margins
+        change = (value - self.value)[row, cell] - k * (grad_norm - self.grad_norm)[row, cell]
+        return _smallest(row, margin + change, len(value))
 
     def _polygon(self, radius: FloatArray) -> tuple[FloatArray, FloatArray, IndexArray]:
         """Return the vertices around circles, and their order around them, each of shape (n_rows, n_vertices).
@@ -426,6 +445,13 @@ class _CircleTest:
         place, which = np.unique(row * along.shape[1] + vertex, return_inverse=True)
         ends = _repeated(chord_ends(self.edges, along.reshape(-1)[place]), self.functions)
         return ChordEnds(ends.mass, ends.log_w[:, which], ends.weight[:, which])
+
+
+def _smallest(row: IndexArray, margin: FloatArray, n_rows: int) -> FloatArray:
+    """Return the smallest margin of each row; what cannot be computed is refused."""
+    smallest = np.full(n_rows, np.inf)
+    np.minimum.at(smallest, row, margin)
+    return np.where(np.isnan(smallest), -np.inf, smallest)
 
 
 def _put_back(around: NDArray[Any], order: IndexArray) -> NDArray[Any]:

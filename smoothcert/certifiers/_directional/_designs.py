@@ -24,17 +24,18 @@ AHEAD = ((0.7,), (1.0,))
 """For gradients from which the direction is made: they should be those near to where the class is overtaken."""
 
 DESIGNS = (
-    PILOT_DESIGN,
     ((-0.7, 0.3, 0.8), (0.06, 0.47, 0.47)),
+    PILOT_DESIGN,
     ((-1.0, -0.5, 0.0, 0.3, 0.7, 1.0), (0.1, 0.15, 0.5, 0.1, 0.08, 0.07)),
 )
-"""Those for the estimation. For radii beyond 2 the back matters as well, since misses there are rare and weigh much."""
+"""Those for the estimation; the first is usually best. For radii beyond 2 the back matters as well, since misses there
+are rare and weigh much."""
 
 FAR = 0.8
 """Radius, in units of sigma and by votes alone, from which on noise is designed. Nearer to a boundary, noise at random
 sees enough of both sides."""
 
-_USUAL_GAIN = 1.12
+USUAL_GAIN = 1.12
 """How far the certificate usually reaches, relative to the first order."""
 
 _LEAST_SHARE = 0.002
@@ -60,7 +61,7 @@ def with_design_ahead(plan: RivalPlan, tally: InputGradientTally) -> RivalPlan:
     rival = votes.copy()
     np.put_along_axis(rival, cast(IntArray, tally.candidate)[:, None], 0, axis=1)
     radius = _radius_of_shares(own / np.maximum(tally.n, 1), rival.max(axis=1) / np.maximum(tally.n, 1), tally.n)
-    shares = design_shares(plan, AHEAD, _USUAL_GAIN * radius)
+    shares = design_shares(plan, AHEAD, USUAL_GAIN * radius)
     far = plan.measured & (radius > FAR)
     return replace(plan, design=np.where(far[:, None], shares, 0.0))
 
@@ -70,7 +71,7 @@ def with_pilot_design(plan: RivalPlan, tally: RivalTally) -> RivalPlan:
     own, listed, strongest = tally.shares_at_random()
     radius = _radius_of_shares(own, np.maximum(np.max(listed, axis=1, initial=0.0), strongest), tally.n)
     far = plan.measured & (radius > FAR)
-    shares = design_shares(plan, PILOT_DESIGN, _USUAL_GAIN * radius)
+    shares = design_shares(plan, PILOT_DESIGN, USUAL_GAIN * radius)
     return replace(plan, design=np.where(far[:, None], shares, 0.0))
 
 

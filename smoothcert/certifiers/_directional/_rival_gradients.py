@@ -6,6 +6,8 @@ how often votes differ. The plan chooses for each cell.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..._validation import FloatArray
@@ -44,10 +46,7 @@ def expected_gradients(
     zero for the others; shape (n_tests, n_cells)."""
     masses = pilot.plan.stratum_masses * tilts
     centres = pilot_centres(pilot, row, rival)
-    weights = masses / np.maximum(pilot.stratum_trials[row], 1)[:, None]
-    sums = [pilot.lead_sums(r, b, c) for r, b, c in zip(row, rival, centres, strict=True)]
-    found = np.maximum([each.norm_sq(w) for each, w in zip(sums, weights, strict=True)], 0.0)
-    found = found.reshape(masses.shape[:2])
+    found = _pilot_norms(pilot, row, rival, masses, centres)
     limit = gradient_across_upper(found, trials[:, None], masses, pilot.n_features, alpha)
     scales = np.zeros(limit.shape)
     if pilot.n_features > _MANY_DIMENSIONS:
@@ -66,6 +65,29 @@ def expected_gradients(
             )
             scales[i], limit[i] = np.where(adaptive < limit[i], scale, 0.0), np.minimum(limit[i], adaptive)
     return 2.0 * limit, scales
+
+
+def relative_widths(
+    pilot: RivalTally, row: IntArray, rival: IntArray, tilts: FloatArray, trials: Sequence[FloatArray], alpha: float
+) -> FloatArray:
+    """Return by what factors limits are larger with other trials in the strata than with the first, by the limit for
+    all classifiers, which is quick; shape (n_trials, n_tests, n_cells)."""
+    if len(trials) == 1:
+        return np.ones((1, *tilts.shape[:2]))
+    masses = pilot.plan.stratum_masses * tilts
+    found = _pilot_norms(pilot, row, rival, masses, pilot_centres(pilot, row, rival))
+    limits = [gradient_across_upper(found, each[:, None], masses, pilot.n_features, alpha) for each in trials]
+    return np.array(limits) / np.maximum(limits[0], 1e-12)
+
+
+def _pilot_norms(
+    pilot: RivalTally, row: IntArray, rival: IntArray, masses: FloatArray, centres: FloatArray
+) -> FloatArray:
+    """Return the squared norms of the tilted gradients that the pilot has seen, shape (n_tests, n_cells)."""
+    weights = masses / np.maximum(pilot.stratum_trials[row], 1)[:, None]
+    sums = [pilot.lead_sums(r, b, c) for r, b, c in zip(row, rival, centres, strict=True)]
+    found = np.maximum([each.norm_sq(w) for each, w in zip(sums, weights, strict=True)], 0.0)
+    return found.reshape(masses.shape[:2])
 
 
 def gradients_upper(tally: RivalTally, rows: IntArray, place: int, alpha: float) -> FloatArray:

@@ -5,6 +5,7 @@ Whatever is decided here, the certificate is valid; a good plan makes it large.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,12 +15,12 @@ from numpy.typing import NDArray
 from ..._validation import BoolArray, FloatArray
 from ...bounds import first_order_radius
 from ...bounds._directional._integral import bin_masses
-from ...bounds._directional._radius import N_CELLS, Cells, cell_middles, expected_radius, plan_cells
+from ...bounds._directional._radius import N_CELLS, Cells, cell_middles, expected_radii, plan_cells
 from ...confidence import rival_limits, stratified_share_upper
 from ...confidence._stratified import usual_width
 from ...confidence._stratified_rival import rival_variance
 from ...tallies import IntArray, RivalPlan, RivalTally
-from ._designs import DESIGNS, FAR, design_shares, thinning
+from ._designs import DESIGNS, FAR, USUAL_GAIN, design_shares, thinning
 from ._plan import (
     _LARGEST_RADIUS,
     _LEAST_RADIUS,
@@ -31,7 +32,7 @@ from ._plan import (
     expected_shares,
     tilts_for,
 )
-from ._rival_gradients import expected_gradients, pilot_centres
+from ._rival_gradients import expected_gradients, pilot_centres, relative_widths
 
 MOST_MEASURED = 8
 """Rivals that are measured at most. A cap of 4 cost up to 3% of the radius on small networks, this one nothing."""
@@ -92,7 +93,8 @@ def plan_against_rivals(pilot: RivalTally, n_estimation: int, levels: Levels, de
 
 
 class _Tests(NamedTuple):
-    """Plans for pairs of a row and a rival of its plan, and the radii they promise."""
+    """Plans for pairs of a row and a rival of its plan, and the radii they promise: with the noise they are made for,
+    and, as `elsewhere`, about what they would promise with noise drawn otherwise, shape (n_tests, n_designs)."""
 
     row: IntArray
     rival: IntArray
@@ -102,14 +104,16 @@ class _Tests(NamedTuple):
     centres: FloatArray
     guesses: FloatArray
     radius: FloatArray
+    elsewhere: FloatArray
 
     def replaced(self, places: IntArray, others: _Tests, which: BoolArray) -> _Tests:
         """Return these plans, with some of others for the same pairs at some places."""
-        mine = [np.array(part) for part in self[3:]]
-        for values, new in zip(mine, others[3:], strict=True):
-            values[places] = new[which]
+        names = ("tilts", "scales", "centres", "guesses", "radius")
+        mine = {name: np.array(getattr(self, name)) for name in names}
+        for name, values in mine.items():
+            values[places] = getattr(others, name)[which]
         chosen = Cells(*(values[which] for values in vars(others.cells).values()))
-        return _Tests(self.row, self.rival, self.cells.replaced(places, chosen), *mine)
+        return self._replace(cells=self.cells.replaced(places, chosen), **mine)
 
 
 def _plan(pilot: RivalTally, n_estimation: int, levels: Levels, designs: bool) -> RivalPlan:
@@ -119,17 +123,15 @@ def _plan(pilot: RivalTally, n_estimation: int, levels: Levels, designs: bool) -
     usable = (plan.rivals >= 0) & (pilot.bin_trials.sum(axis=1) > 0)[:, None]
     # What is certified against the runner-up decides which others are in the way.
     first = usable & (np.arange(plan.rivals.shape[1]) == 0)
-    nothing = np.zeros((len(pilot), plan.n_strata))
-    tests = _plan_tests(pilot, first, by_votes, nothing, n_estimation, levels)
     far = first & (plain > (FAR if designs else np.inf))[:, None]
-    design, designed_tests = _best_design(pilot, far, by_votes, tests, n_estimation, levels)
     rivals = _Rivals(first, usable, by_votes, others, plain)
-    made = _complete(pilot, design, designed_tests, rivals, n_estimation, levels)
+    design, tests, at_random = _best_design(pilot, rivals, np.any(far, axis=1), n_estimation, levels)
+    made = _complete(pilot, design, tests, rivals, n_estimation, levels)
     # At random, all others have limits of their own, and what holds a design back may not hold that back.
-    at_random = np.zeros(len(pilot))
-    at_random[tests.row] = tests.radius
     back = np.any(design > 0.0, axis=1) & (made.radius < np.minimum(at_random, others))
     if np.any(back):
+        nothing = np.zeros(design.shape)
+        tests = _plan_tests(pilot, first & back[:, None], by_votes, nothing, n_estimation, levels)
         other = _complete(pilot, nothing, tests, rivals, n_estimation, levels)
         back &= other.radius > made.radius
         parts = [other if back[row] else made for row in range(len(pilot))]
@@ -150,26 +152,33 @@ class _Rivals(NamedTuple):
 
 
 def _best_design(
-    pilot: RivalTally,
-    far: NDArray[np.bool_],
-    by_votes: FloatArray,
-    plain_tests: _Tests,
-    n_estimation: int,
-    levels: Levels,
-) -> tuple[FloatArray, _Tests]:
-    """Return the design with the largest radius to expect against the runner-up, and its tests."""
-    shares = np.zeros((len(pilot), pilot.plan.n_strata))
-    best = plain_tests
-    radius = np.zeros(len(pilot))
-    radius[best.row] = best.radius
-    for design in DESIGNS:
-        tried = design_shares(pilot.plan, design, np.maximum(radius, _LEAST_RADIUS))
-        tests = _plan_tests(pilot, far, by_votes, tried, n_estimation, levels)
-        place = np.searchsorted(best.row, tests.row)
-        better = tests.radius > _BETTER * best.radius[place]
-        best = best.replaced(place[better], tests, better)
-        shares[tests.row[better]] = tried[tests.row[better]]
-    return shares, best
+    pilot: RivalTally, rivals: _Rivals, far: BoolArray, n_estimation: int, levels: Levels
+) -> tuple[FloatArray, _Tests, FloatArray]:
+    """Return the design with the largest radius to expect against the runner-up, its tests, and the radii to expect of
+    noise at random.
+
+    Plans take long, so there is one for the first design, by whose multipliers all others are compared, and one for
+    another design where that looks better.
+    """
+    expected = np.maximum(USUAL_GAIN * rivals.plain, _LEAST_RADIUS)
+    candidates = [np.where(far[:, None], design_shares(pilot.plan, each, expected), 0.0) for each in DESIGNS]
+    candidates.append(np.zeros(candidates[0].shape))
+    chosen = candidates[0].copy()
+    tests = _plan_tests(pilot, rivals.first, rivals.by_votes, chosen, n_estimation, levels, candidates[1:])
+    at_random = np.zeros(len(pilot))
+    at_random[tests.row] = tests.elsewhere[:, -1]
+    best = np.argmax(tests.elsewhere, axis=1)
+    better = far[tests.row] & (np.max(tests.elsewhere, axis=1) > _BETTER * tests.radius)
+    for number, shares in enumerate(candidates[1:]):
+        rows = tests.row[better & (best == number)]
+        if len(rows):
+            which = rivals.first & np.isin(np.arange(len(pilot)), rows)[:, None]
+            other = _plan_tests(pilot, which, rivals.by_votes, shares, n_estimation, levels)
+            place = np.searchsorted(tests.row, other.row)
+            improved = other.radius > tests.radius[place]
+            tests = tests.replaced(place[improved], other, improved)
+            chosen[other.row[improved]] = shares[other.row[improved]]
+    return chosen, tests, at_random
 
 
 def _complete(
@@ -299,8 +308,10 @@ def _plan_tests(
     design: FloatArray,
     n_estimation: int,
     levels: Levels,
+    elsewhere: Sequence[FloatArray] = (),
 ) -> _Tests:
-    """Return the plans for some rivals of the pilot's plan, with noise drawn by a design."""
+    """Return the plans for some rivals of the pilot's plan, with noise drawn by a design, and what to expect of them
+    with others."""
     row, rival = np.nonzero(which)
     edges = np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
@@ -323,11 +334,14 @@ def _plan_tests(
         bins = np.zeros((0, N_CELLS, 2 * len(mass)))
         cells = Cells(none[:, 1:], bins, none, none, none[:, 0], bins)
         strata = np.zeros((0, N_CELLS, pilot.plan.n_strata))
-        return _Tests(row, rival, cells, strata, none, strata[:, 0], guesses, none[:, 0])
-    cells, tilts, scales, radius = _cells(
-        pilot, row, rival, guesses, guess, design, width, n_estimation, levels.gradient
+        others = np.zeros((0, len(elsewhere)))
+        return _Tests(row, rival, cells, strata, none, strata[:, 0], guesses, none[:, 0], others)
+    designs = [each[row] for each in (design, *elsewhere)]
+    cells, tilts, scales, radii = _cells(
+        pilot, row, rival, guesses, guess, designs, width, n_estimation, levels.gradient
     )
-    return _Tests(row, rival, cells, tilts, scales, pilot_centres(pilot, row, rival), guesses, radius)
+    centres = pilot_centres(pilot, row, rival)
+    return _Tests(row, rival, cells, tilts, scales, centres, guesses, radii[0], radii[1:].T)
 
 
 def _cells(
@@ -336,13 +350,13 @@ def _cells(
     rival: IntArray,
     guesses: FloatArray,
     guess: FloatArray,
-    design: FloatArray,
+    designs: list[FloatArray],
     width: float,
     n_estimation: int,
     alpha_gradient: float,
 ) -> tuple[Cells, FloatArray, FloatArray, FloatArray]:
-    """Return cells, their tilts and the scales of their limits of gradients, for guessed radii; and again, if those
-    were far off, for the radii that the first ones promise. Also these radii."""
+    """Return cells, their tilts and the scales of their limits of gradients, for guessed radii and the first design;
+    and again, if those were far off, for the radii that the first ones promise. Also these radii, for all designs."""
     plan, edges = pilot.plan, np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
     both_mass, n_bins = np.tile(mass, 2), len(mass)
@@ -350,14 +364,13 @@ def _cells(
     hits, misses = np.concatenate([own, 1.0 - other], axis=1), np.concatenate([1.0 - own, other], axis=1)
     # The penalty is for single bins; a class and its rival exclude each other, and it is shared as if weights were
     # alike.
-    thin = thinning(plan, design[row])
-    variance = np.concatenate([own * (1.0 - own + other), other * (1.0 - other + own)], axis=1) * np.tile(thin, 2)
-    shares = np.where(design[row] > 0.0, design[row], plan.stratum_masses)
-    expected = np.rint(n_estimation * shares)
+    thin = [thinning(plan, design) for design in designs]
+    variance = np.concatenate([own * (1.0 - own + other), other * (1.0 - other + own)], axis=1) * np.tile(thin[0], 2)
+    trials = [np.rint(n_estimation * np.where(design > 0.0, design, plan.stratum_masses)) for design in designs]
 
     def cells_for(of: IntArray, radius: FloatArray, ridge: FloatArray, start: FloatArray | None) -> Any:
         tilts = tilts_for(plan, _TILT * np.maximum(cell_middles(radius), 0.0))
-        grad_norm, scales = expected_gradients(pilot, row[of], rival[of], tilts, expected[of], alpha_gradient)
+        grad_norm, scales = expected_gradients(pilot, row[of], rival[of], tilts, trials[0][of], alpha_gradient)
         tilt = np.concatenate([tilts[..., plan.strata]] * 2, axis=-1)
         found = plan_cells(edges, misses[of], grad_norm, radius, ridge, start=start, tilt=tilt)
         return found, tilts, scales, grad_norm
@@ -366,16 +379,17 @@ def _cells(
     ridge = width * variance / np.sqrt(np.sum(both_mass * variance, axis=-1))[:, None]
     cells, tilts, scales, grad_norm = cells_for(everything, guess, ridge[:, None], None)
     of_votes = rival_variance(cells.nu[..., :n_bins], cells.nu[..., n_bins:], own[:, None], other[:, None])
-    spread = np.sqrt(np.sum(mass * thin[:, None] * of_votes, axis=-1))
-    value = np.sum(both_mass * cells.nu * hits[:, None], axis=-1) - width * spread
-    radius = expected_radius(edges, cells, value, grad_norm, _VERTICES, threshold=1.0)
-    better = np.maximum(np.where(radius > 0.0, radius, guess), _LEAST_RADIUS)
+    spreads = np.array([np.sqrt(np.sum(mass * factor[:, None] * of_votes, axis=-1)) for factor in thin])
+    values = np.sum(both_mass * cells.nu * hits[:, None], axis=-1) - width * spreads
+    grad_norms = grad_norm * relative_widths(pilot, row, rival, tilts, trials, alpha_gradient)
+    radii = expected_radii(edges, cells, values, grad_norms, _VERTICES, threshold=1.0)
+    better = np.maximum(np.where(radii[0] > 0.0, radii[0], guess), _LEAST_RADIUS)
     again = np.flatnonzero(np.abs(better - guess) > _NEAR_ENOUGH * guess)
     if len(again):
-        ridge = width * variance[again, None] / np.maximum(spread[again], 1e-6)[..., None]
+        ridge = width * variance[again, None] / np.maximum(spreads[0][again], 1e-6)[..., None]
         others, tilts[again], scales[again], _ = cells_for(again, better[again], ridge, cells.k[again])
         cells = cells.replaced(again, others)
-    return cells, tilts, scales, radius
+    return cells, tilts, scales, radii
 
 
 def _distance_along(edges: FloatArray, guesses: FloatArray, width: float) -> FloatArray:
