@@ -18,17 +18,18 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep every third case of each simulation: all of them together take several minutes."""
-    if config.getoption("--all-simulations", default=False):
-        return
-    seen, kept, left_out = {}, [], []
-    for item in items:
-        name = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("simulation") is None:
-            kept.append(item)
-            continue
-        number = seen[name] = seen.get(name, -1) + 1
-        (left_out if number % 3 else kept).append(item)
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+    """Keep every third case of each simulation: all of them together take several minutes. Slow tests come first, so
+    that no process is still busy with one when the others are done."""
+    if not config.getoption("--all-simulations", default=False):
+        seen, left_out = {}, []
+        for item in items:
+            if item.get_closest_marker("simulation") is not None:
+                name = item.nodeid.partition("[")[0]
+                number = seen[name] = seen.get(name, -1) + 1
+                if number % 3:
+                    left_out.append(item)
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            unwanted = set(left_out)
+            items[:] = [item for item in items if item not in unwanted]
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
