@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import bounds, confidence, datasets, metrics, plotting, tallies, testing, training, worst_case
 from ._certificates import Certificates, Verification
-from ._journal import read_journal
+from ._journal import JournalView, read_journal
 from ._pipelines import certify
 from ._sigma import ColumnSigma
 from ._smoothed import SmoothedClassifier
@@ -24,6 +24,7 @@ for _public in (
     DipoleCertifier,
     DirectionalCertifier,
     FirstOrderCertifier,
+    JournalView,
     LongRunWarning,
     RadiusSpaceWarning,
     SecondOrderCertifier,
@@ -43,6 +44,7 @@ __all__ = [
     "DipoleCertifier",
     "DirectionalCertifier",
     "FirstOrderCertifier",
+    "JournalView",
     "LongRunWarning",
     "RadiusSpaceWarning",
     "SecondOrderCertifier",

@@ -3,6 +3,7 @@
 import inspect
 import re
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -44,3 +45,15 @@ def test_constants_have_the_value_that_is_documented():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_no_page_is_unfinished(page):
     assert not re.search(r"\b(TODO|FIXME|XXX|lorem ipsum)\b", page.read_text(), flags=re.IGNORECASE)
+
+
+def test_what_public_functions_return_is_public():
+    # The reference names classes by where users import them, never by a private module.
+    assert get_type_hints(smoothcert.read_journal)["return"] is smoothcert.JournalView
+    assert "JournalView" in smoothcert.__all__
+    assert smoothcert.JournalView.__module__ == "smoothcert"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_no_private_module_in_the_reference(page):
+    assert not re.search(r"^\.\. (currentmodule|automodule|autoclass)::.*\._", page.read_text(), flags=re.MULTILINE)
