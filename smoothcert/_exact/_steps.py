@@ -108,6 +108,11 @@ def known_steps() -> str:
     return ", ".join(_READERS)
 
 
+def known_column_steps() -> str:
+    """Return the names of the transformers that map columns one by one, for messages."""
+    return ", ".join(name for name, reader in _READERS.items() if reader not in (_pca, _svd))
+
+
 def _array(value: Any) -> FloatArray:
     return np.asarray(value, dtype=np.float64)
 

@@ -128,7 +128,8 @@ def check_pair_probabilities(both: FloatArray, one_sided: FloatArray) -> tuple[F
         raise ValueError(
             "both + 2 * one_sided must be at most 1, got "
             f"both={float(both.ravel()[at])!r} and one_sided={float(one_sided.ravel()[at])!r}. "
-            "one_sided counts one orientation only: give half the share of pairs with exactly one hit."
+            "one_sided is the probability of one orientation only: give half the fraction of pairs with exactly one "
+            "hit."
         )
     return both, np.minimum(one_sided, (1.0 - both) / 2.0)
 

@@ -123,7 +123,7 @@ def test_a_scaler_that_clips(iris):
 
 def test_projections_before_what_is_not_linear(iris):
     model = make_pipeline(PCA(2), GaussianNB()).fit(*iris)
-    with pytest.raises(TypeError, match="GaussianNB behind the step 'pca', PCA, which mixes columns"):
+    with pytest.raises(TypeError, match="GaussianNB after the step 'pca', PCA, which mixes columns"):
         check_closed_form(model)
 
 
