@@ -146,7 +146,7 @@ def test_rare_labels_do_not_stop_cross_validation():
 
 
 def test_labels_of_the_wrong_kind_are_told():
-    with pytest.raises(ValueError, match="Text and numbers never agree"):
+    with pytest.raises(ValueError, match="Use the labels that were given to fit"):
         make_certified_scorer(0.25)(digits(1000), ROWS[:3], ["a", "b", "c"])
 
 
