@@ -43,7 +43,7 @@ class ColumnStep:
         return gain if self.factor is None else gain * self.factor
 
     def transform(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the transformed rows and a limit of the rounding errors in them."""
+        """Return the transformed rows and a bound on the rounding errors in them."""
         X = X[:, self.columns]
         if self.centre is not None:
             X = X - self.centre
