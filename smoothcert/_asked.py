@@ -49,13 +49,13 @@ def check_max_samples(max_samples: Any, asked: tuple[float, ...] | None, n_sampl
         return
     if asked is None:
         raise ValueError(
-            f"max_samples must be None unless a radius is asked for, got {max_samples!r}. Without one all of the "
-            "certifier's n_samples are taken: set those, or give radius=."
+            f"max_samples must be None unless radius is given, got {max_samples!r}. Without radius, exactly n_samples "
+            "of the certifier are drawn: change n_samples, or give radius."
         )
     if not isinstance(max_samples, numbers.Integral) or isinstance(max_samples, bool) or max_samples < n_samples:
         raise ValueError(
             f"max_samples must be an integer of at least the certifier's n_samples, {n_samples}, got {max_samples!r}. "
-            "For fewer samples use a certifier with a smaller n_samples: its alpha is spent by that time."
+            "For fewer samples use a certifier with a smaller n_samples."
         )
 
 
@@ -77,8 +77,8 @@ def as_class_indices(y: Any, classes: NDArray[Any], n_rows: int) -> NDArray[np.i
     if -1 in found:
         unknown = labels.tolist()[found.index(-1)]
         raise ValueError(
-            f"y must hold labels that were seen in fit, got {unknown!r}. No input can be certified for another class; "
-            "leave its row out."
+            f"y must hold labels that were seen in fit, got {unknown!r}. An input with another label cannot be "
+            "certified; leave its row out of X and y."
         )
     return np.array(found, dtype=np.int64)
 

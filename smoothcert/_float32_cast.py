@@ -76,10 +76,10 @@ def length_lost(given: FloatArray, cast: FloatArray, sigma: Sigma) -> FloatArray
     if np.any(wrong):
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"X must be held by float32, in which nets compute, to {_SMALL:g} sigma, got row {row}, where the cast "
-            f"from {given.dtype} may move an input by {length[row]:.3g}, and sigma={unit:g}. Subtract an offset from "
-            "X, or scale it, so that its values are not so much larger than sigma; or give X in float32, and the "
-            "certificates are about float32 inputs."
+            f"X must not change by more than {_SMALL:g} sigma when it is cast to float32, in which nets compute, got "
+            f"row {row}, where the cast from {given.dtype} may move an input by {length[row]:.3g}, and sigma={unit:g}. "
+            "Subtract an offset from X or rescale it, so that its values are not so large compared with sigma. Or give "
+            "X in float32; the certificates are then about float32 inputs."
         )
     return length
 

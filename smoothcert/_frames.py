@@ -85,8 +85,8 @@ class FrameRows:
         if not np.all(finite):
             kind = "NaN" if np.isnan(numbers[~finite][0]) else "infinity"
             raise ValueError(
-                f"Input X contains {kind} in column {name!r}, which has noise: noise around a missing value means "
-                "nothing. Fill it in before, or set sigma to 0 for this column and let the base handle it."
+                f"Input X contains {kind} in column {name!r}, which has noise: noise cannot be added to "
+                "such a value. Replace it first, or set sigma to 0 for this column and let the base handle it."
             )
         checked: FloatArray = numbers if numbers.dtype == np.float32 else numbers.astype(np.float64)
         return checked

@@ -21,8 +21,8 @@ def refuse_directions_of_frames(certifier: BaseCertifier, gradients: bool, input
     hidden = inputs.frame_rows is not None and isinstance(inputs.sigma, np.ndarray) and not np.all(inputs.sigma > 0.0)
     if hidden and any(callable(pilot.observes) for pilot in certifier.pilots(gradients)):
         raise ValueError(
-            "certifier must look for directions itself where X is a DataFrame with columns without noise, got "
-            f"{certifier!r} with a function. Leave the direction to it, or give X as an array."
+            "direction must not be a function if X is a DataFrame with columns without noise, got "
+            f"{certifier!r}. Use direction='auto', or give X as an array."
         )
 
 
@@ -41,7 +41,7 @@ def refuse_datasets(X: Any) -> None:
         cure += "must not shuffle"
     else:
         cure = "X = np.stack([np.asarray(row) for row, _ in dataset]), y = np.array([label for _, label in dataset])"
-    raise TypeError(f"X must be one array, got a {type(X).__name__}. Make one of it: {cure}.")
+    raise TypeError(f"X must be one array, got a {type(X).__name__}. Convert it: {cure}.")
 
 
 def refuse_mappings(X: Any) -> None:
@@ -49,14 +49,12 @@ def refuse_mappings(X: Any) -> None:
     refuse_datasets(X)
     if isinstance(X, Mapping) and not issparse(X):  # one kind of sparse matrix is a mapping too
         raise TypeError(
-            "X must be one array, got a mapping of several. A radius needs one space in which "
-            "noise is added: give the part that "
-            "may be perturbed, and keep the rest inside the model."
+            "X must be one array, got a mapping of several. Noise is added to one array only: give the part of the "
+            "input that may be perturbed as X, and keep the rest inside the model."
         )
     if getattr(X, "ndim", 0) > 2 and (dtype := np.asarray(X).dtype).kind in "iub":
         raise ValueError(
-            f"X must hold floating point images, got {dtype}. Bring them to the units in which "
-            "sigma is meant, for example "
+            f"X must hold floating point images, got {dtype}. Convert them to the units of sigma, for example with "
             "X.astype('float32') / 255."
         )
 
@@ -81,8 +79,8 @@ def warn_of_pixels(X: FloatArray, of_bytes: bool, sigma: float) -> None:
     elif largest <= 16:
         return
     warn_user(
-        f"X holds {what} up to {largest:g}, and sigma={sigma:g} is in the same units: so little noise is hardly "
-        "seen. Bring both to the same scale, for example X.astype('float32') / 255."
+        f"X contains {what} up to {largest:g}, and sigma={sigma:g} is in the same units, so the noise has almost no "
+        "effect. Rescale X, for example with X.astype('float32') / 255, or use a larger sigma."
     )
 
 
@@ -91,8 +89,8 @@ def warn_of_few_samples(certifier: BaseCertifier) -> None:
     least = int(np.ceil(-np.log2(certifier.alpha)))
     if certifier.n_samples < least:
         warn_user(
-            f"n_samples={certifier.n_samples} can prove nothing at alpha={certifier.alpha:g}, even if all votes agree: "
-            f"that takes at least {least}. 100,000 is typical."
+            f"n_samples={certifier.n_samples} can prove nothing at alpha={certifier.alpha:g}, even if all votes agree. "
+            f"At least {least} samples are needed; 100,000 is typical."
         )
 
 
@@ -111,7 +109,8 @@ def warn_of_unreachable_radii(
         reached = float(np.max(issued(np.full(len(thresholds), most))))
         warn_user(
             f"No input can be certified at radius {asked[beyond[0]]:g}: with n_samples={n_samples:,} and "
-            f"alpha={certifier.alpha:g} radii reach about {reached:.3g}, even if all votes agree. Use a larger sigma, "
-            'more samples or a smaller radius; behind a scaler, certify(..., space="smoothed") has its units.',
+            f"alpha={certifier.alpha:g} the largest possible radius is about {reached:.3g}, even if all votes agree. "
+            "Use a larger sigma, more samples or a smaller radius. In a pipeline with a scaler, use "
+            'certify(..., space="smoothed") to give the radius in the units of the scaler\'s output.',
             UnreachableRadiusWarning,
         )

@@ -97,9 +97,10 @@ def certify(
     certificates = _certify(estimator, X, "input", certify_smoothed, () if space == "input" else None)
     if space == "input" and certificates.space != "input":
         warn_user(
-            f"Radii are about {certificates.space}, not about X: it is not known by how much the steps before the "
-            'smoothed classifier stretch distances. Ask for these units, certify(..., space="smoothed"), or put the '
-            "steps into the base, SmoothedClassifier(make_pipeline(...)), so that noise is added to X.",
+            f"The radii are distances in {certificates.space}, not in X, because it is not known by how much the steps "
+            "before the smoothed classifier stretch distances. If this is what you want, use certify(..., "
+            'space="smoothed"). Otherwise put the steps into the base, SmoothedClassifier(make_pipeline(...)), so that '
+            "noise is added to X.",
             RadiusSpaceWarning,
         )
     return with_rows_of(certificates, X, y)
@@ -318,9 +319,9 @@ def _warn_of_rounding(radius: FloatArray, shift: FloatArray) -> None:
     if np.any(spoiled):
         worst = int(np.argmax(np.where(spoiled, shift / np.maximum(radius, 1e-300), 0.0)))
         warnings.warn(
-            "Rounding in the steps before the smoothed classifier takes more than a tenth of "
-            f"{int(spoiled.sum())} radii: their output is certain to {shift[worst]:.3g} only, where the "
-            f"radius is {radius[worst]:.3g}. Give X in float64, or subtract an offset from it.",
+            f"Because of rounding in the steps before the smoothed classifier, {int(spoiled.sum())} radii were reduced "
+            f"by more than a tenth. In the worst case the output of the steps is only accurate to {shift[worst]:.3g}, "
+            f"and the radius was {radius[worst]:.3g}. Give X in float64, or subtract an offset from it.",
             UserWarning,
             stacklevel=5,
         )

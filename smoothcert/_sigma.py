@@ -92,7 +92,8 @@ class ColumnSigma(BaseEstimator):
         if isinstance(self.unit, str):
             if len(columns[0]) < 2:
                 raise ValueError(
-                    f"X must have at least 2 rows to have a spread, got n_samples={len(columns[0])}. Give numbers."
+                    f"X must have at least 2 rows to compute the spread of a column, got n_samples={len(columns[0])}. "
+                    "Otherwise give the units as numbers."
                 )
             units = np.array([_spread(column, self.unit) for column in columns]).reshape(shape)
         else:
@@ -181,9 +182,9 @@ def resolve_sigma(sigma: Any, shape: tuple[int, ...], names: Names, units: Float
         sigma.check_params()
         if units is None:
             raise ValueError(
-                "sigma must be set to ColumnSigma(...) before fit, which finds the units of the columns, got it "
-                "afterwards, or with another unit or other fixed columns. Call fit again; factor may be changed "
-                "without."
+                "sigma must be set to ColumnSigma(...) before fit, which computes the units of the columns, got a "
+                "ColumnSigma, or a change of its unit or fixed columns, after fit. Call fit again. Only factor may be "
+                "changed after fit."
             )
         array = float(sigma.factor) * units
         cure = "All columns are fixed, constant or of other types than numbers; give sigma by name."
@@ -221,7 +222,7 @@ def one_for_each(parameter: str, value: Any, shape: tuple[int, ...], names: Name
 def _by_name(parameter: str, value: Mapping[Any, Any], shape: tuple[int, ...], names: Names) -> FloatArray:
     if names is None:
         raise ValueError(
-            f"{parameter} must be an array where the columns of X had no names in fit, got a mapping. Fit on a "
+            f"{parameter} must be an array if the columns of X had no names in fit, got a mapping. Fit on a "
             "DataFrame, or give an array with one number for each feature."
         )
     array = np.zeros(shape)

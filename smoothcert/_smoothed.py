@@ -288,8 +288,8 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.classes_ = model.classes(X, y, self.classes)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y must have at least 2 classes, got 1 class: {self.classes_[0]!r}. There is no vote "
-                "without a second class."
+                f"y must have at least 2 classes, got 1 class: {self.classes_[0]!r}. A classifier "
+                "needs at least two classes."
             )
         settings = TrainingSettings(
             sigma=inputs.noise,
@@ -535,7 +535,7 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if journal is not None:
             raise ValueError(
                 f"journal must be None for voting='soft', got {journal!r}. No samples are drawn, so there is no "
-                "progress to be kept."
+                "progress to save."
             )
         exact = exact_certificates(unfrozen(self.estimator_), inputs.given, inputs.sigma)
         factor = inputs.unit if isinstance(inputs.sigma, np.ndarray) else inputs.sigma

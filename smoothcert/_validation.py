@@ -102,7 +102,7 @@ def check_counts(name: str, value: ArrayLike, least: int = 0) -> FloatArray:
     fractional = (array != np.floor(array)) | ~np.isfinite(array)
     if np.any(fractional):
         raise ValueError(
-            f"{name} must be whole, got {_first_bad(array, fractional)}. Give counts, not shares; multiply by n."
+            f"{name} must be whole, got {_first_bad(array, fractional)}. Give counts, not fractions: multiply by n."
         )
     if np.any(array > 2.0**53):
         raise ValueError(

@@ -324,7 +324,7 @@ def test_searches_over_factors_and_votes():
         ({"a": 0.1, "e": 0.2}, FRAME, "sigma must name columns of X, got 'e', and X has the columns a, b, c, d. Check"),
         ({"a": "much"}, FRAME, "sigma must be a number for each column, got 'much' for 'a'"),
         ({"a": np.nan}, FRAME, "got nan at column 'a'"),
-        ({"a": 0.1}, X, "sigma must be an array where the columns of X had no names in fit, got a mapping"),
+        ({"a": 0.1}, X, "sigma must be an array if the columns of X had no names in fit, got a mapping"),
         (["a", 1.0, 1.0, 1.0], X, "sigma must be a real number or a regular array of them"),
         ("much", X, "sigma must be a positive finite number, got 'much'"),
         (np.array(0.5), X, "sigma must be a positive finite number, got array"),

@@ -172,6 +172,6 @@ def test_steps_that_do_nothing_change_nothing():
     assert np.all(outer <= inner)
     np.testing.assert_allclose(outer, inner, rtol=1e-12)  # but for the rounding of the difference
     unknown = make_pipeline(FunctionTransformer(), smoothed()).fit(X, Y)
-    with pytest.warns(RadiusSpaceWarning, match="Radii are about the output of functiontransformer, not about X"):
+    with pytest.warns(RadiusSpaceWarning, match="distances in the output of functiontransformer, not in X"):
         assert certify(unknown, X[:1]).space == "the output of functiontransformer"
     assert certify(unknown, X[:1], space="smoothed").space == "the output of functiontransformer"

@@ -168,7 +168,7 @@ def test_neighbouring_inputs_are_not_certified_as_different_classes():
         FrozenEstimator(base), sigma=abs(np.diff(values)[0]) / 2, certifier=FirstOrderCertifier(20_000), random_state=0
     )
     pipeline = Pipeline([("pca", pca), ("smoothed", smoothed.fit(values[:, None].astype(np.float32), [0, 1]))])
-    with pytest.warns(UserWarning, match="takes more than a tenth of 2 radii.*Give X in float64"):
+    with pytest.warns(UserWarning, match="2 radii were reduced by more than a tenth.*Give X in float64"):
         found = certify(pipeline, pair)
     assert found.prediction[0] != found.prediction[1]
     distance = np.linalg.norm(pair[1].astype(np.float64) - pair[0])

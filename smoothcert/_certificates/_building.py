@@ -37,7 +37,7 @@ def effective_sigma(sigma: Sigma, dtype: Any) -> float:
     if not np.isfinite(applied):
         raise ValueError(
             f"sigma must be a finite number in the precision of the data, {np.dtype(dtype)}, got {sigma!r}. "
-            "Bring the data to units in which the noise is moderate."
+            "Rescale X and sigma so that sigma is neither extremely small nor extremely large."
         )
     return min(sigma, applied)
 
@@ -49,7 +49,8 @@ def _effective_unit(sigma: ColumnNoise, dtype: np.dtype[Any]) -> float:
     if np.any(wrong):
         raise ValueError(
             f"sigma must be a positive finite number in the precision of the data, {dtype}, for each feature with "
-            f"noise, got {float(sigma.sigma[wrong][0])!r}. Bring the data to units in which the noise is moderate."
+            f"noise, got {float(sigma.sigma[wrong][0])!r}. Rescale X and sigma so that sigma is neither extremely "
+            "small nor extremely large."
         )
     if np.all(applied >= sigma.sigma):
         return 1.0
@@ -166,8 +167,8 @@ def certificates_from_tally(
         predicted = np.atleast_1d(np.asarray(prediction))
     elif candidate is None:
         raise ValueError(
-            "prediction must be given for a tally that does not name its candidates, got None. Give the label of the "
-            "class that was counted for each input."
+            "prediction must be given for a tally that does not name its candidates, got None. Give the labels of "
+            "the classes whose votes were counted, one for each input."
         )
     elif labels is None:
         predicted = candidate

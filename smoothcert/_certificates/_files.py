@@ -187,7 +187,7 @@ def _read_about(file: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], p
 def _read_array(file: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, declared: Any, path: Path) -> NDArray[Any]:
     """Return one array, if it is of the type, shape and size that are declared."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise damaged(path, f"the array {name!r} is compressed in another way than numpy does")
+        raise damaged(path, f"the array {name!r} is compressed with a method that numpy does not use")
     with file.open(info) as member:
         try:
             version = np.lib.format.read_magic(member)
@@ -212,7 +212,7 @@ def _read_array(file: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, declare
             )
         content = member.read(size)
         if len(content) != size or member.read(1):
-            raise damaged(path, f"the array {name!r} has not the {size} bytes that its header declares")
+            raise damaged(path, f"the array {name!r} does not have the {size} bytes that its header declares")
     array = np.frombuffer(content, dtype=dtype)
     return array.reshape(shape, order="F" if fortran else "C").copy()
 
@@ -224,9 +224,9 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
             raise damaged(path, f"the array {name!r} is of type {value.dtype}")
         if name in _ROWS and value.shape != (n,):
             shape = arrays["radius"].shape
-            raise damaged(path, f"the array {name!r} has shape {value.shape}, where there are radii of shape {shape}")
+            raise damaged(path, f"the array {name!r} has shape {value.shape}, but the radii have shape {shape}")
         if name.startswith(("limits/", "counts/")) and (value.ndim == 0 or len(value) != n):
-            raise damaged(path, f"the array {name!r} has shape {value.shape}, where there are {n} radii")
+            raise damaged(path, f"the array {name!r} has shape {value.shape}, but there are {n} radii")
 
 
 def _evidence_to_plain(evidence: StoredEvidence | None, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -260,11 +260,11 @@ def _evidence_from_plain(plain: Any, arrays: Mapping[str, NDArray[Any]], n: int)
         except UnknownKind:  # somebody else's certifier, whose module is not imported: radii can be read all the same
             return None
         if rows.ndim != 1 or np.any((rows < 0) | (rows >= n)) or len(tally) != len(rows):
-            raise ValueError("the rows of the evidence are not those of the certificates")
+            raise ValueError("the evidence does not belong to the same rows as the certificates")
         parts.append(EvidencePart(rows, certifier, tally))
     settings = {name: own[name].astype(np.float64) for name in ("sigma", "lost", "shift", "factor")}
     if any(len(value) != n for value in settings.values()):
-        raise ValueError("the evidence has not one entry for each certificate")
+        raise ValueError("the evidence does not have one entry for each certificate")
     return StoredEvidence(tuple(parts), **settings)
 
 

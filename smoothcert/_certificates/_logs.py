@@ -85,7 +85,10 @@ def _labels(column: list[str]) -> NDArray[Any]:
 
 def _numbers(columns: Mapping[str, list[str]], name: str, path: Any) -> FloatArray:
     if name not in columns:
-        raise ValueError(f"path must be a table with the column {name} for this certifier, got {str(path)!r} without.")
+        raise ValueError(
+            f"path must be a table with the column {name} for this certifier, got {str(path)!r}, which does not have "
+            "it."
+        )
     try:
         return np.array(columns[name], dtype=np.float64)
     except ValueError as error:
@@ -98,7 +101,8 @@ def _counts(columns: Mapping[str, list[str]], name: str, path: Any) -> NDArray[n
     numbers = _numbers(columns, name, path)
     if not np.all(numbers == np.floor(numbers)):
         raise ValueError(
-            f"path must be a table with whole numbers in the column {name}, got {str(path)!r} with others."
+            f"path must be a table with whole numbers in the column {name}, got {str(path)!r}, which has "
+            "other values in it."
         )
     return numbers.astype(np.int64)
 
@@ -123,6 +127,6 @@ def _tally(
         hits = _counts(columns, "raw_count", path)
         return GradientTally.from_norm_sq(hits, n, np.sign(raw) * np.square(raw), n_features, centre=0.0)
     raise ValueError(
-        f"certifier must be one whose counts such tables hold, got {certifier!r}. Use FirstOrderCertifier, "
+        f"certifier must be one whose counts are in published logs, got {certifier!r}. Use FirstOrderCertifier, "
         "DipoleCertifier(inference='paper') or SecondOrderCertifier(gradient_bound='paper')."
     )

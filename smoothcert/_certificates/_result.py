@@ -95,7 +95,7 @@ class Certificates:
     >>> certificates[certificates.radius > 1.0].prediction
     array([0, 0, 2])
     >>> certificates.verify()
-    Verification(All 5 certificates are what their evidence proves.)
+    Verification(The evidence proves all 5 certificates.)
     """
 
     prediction: NDArray[Any]
@@ -153,7 +153,8 @@ class Certificates:
                 raise ValueError(f"{name} must have one entry for each of the {n} predictions, got {len(value)}.")
         if np.isnan(self.radius).any() or (self.radius < 0).any():
             raise ValueError(
-                f"radius must be at least 0, got {self.radius[~(self.radius >= 0)][0]}. Nothing certified is 0."
+                f"radius must be at least 0, got {self.radius[~(self.radius >= 0)][0]}. "
+                "Use 0 where nothing is certified."
             )
 
     @property
@@ -243,8 +244,8 @@ class Certificates:
             n_features = int(np.sum((self.feature_scale > 0.0) & np.isfinite(self.feature_scale)))
         if n_features is None:
             raise ValueError(
-                "n_features must be known for norm='linf', got None. Certificates of certify know it; to others give "
-                "it, for example dataclasses.replace(certificates, n_features=784)."
+                "n_features must be known for norm='linf', got None. Certificates returned by certify have it. For "
+                "other certificates set it, for example with dataclasses.replace(certificates, n_features=784)."
             )
         if n_features <= 1:
             return self.radius

@@ -65,7 +65,7 @@ def verify(certificates: Certificates) -> Verification:
     differs = np.zeros(n, dtype=bool)
     differs[list(reasons)] = True
     if not reasons:
-        return Verification(differs, np.ones(n, bool), f"All {n} certificates are what their evidence proves.")
+        return Verification(differs, np.ones(n, bool), f"The evidence proves all {n} certificates.")
     shown = "; ".join(f"{row}: {reasons[row]}" for row in sorted(reasons)[:5])
     more = f"; and {len(reasons) - 5} more" if len(reasons) > 5 else ""
     return Verification(

@@ -40,7 +40,9 @@ def run_certify(arguments: argparse.Namespace) -> int:
     """Certify a data file, write the result and say what came out."""
     folder = Path(arguments.out).resolve().parent
     if not folder.is_dir():  # better now than after hours
-        raise FileNotFoundError(f"--out must be in a directory that exists, got {arguments.out!r}. Make it first.")
+        raise FileNotFoundError(
+            f"--out must be in a directory that exists, got {arguments.out!r}. Create the directory first."
+        )
     model = load_model(arguments.model, arguments.trust_joblib, arguments.trust)
     X, y = load_data(arguments.data, arguments.label)
     estimator = _smoothed(model, X, y, arguments)

@@ -21,7 +21,7 @@ def load_data(path: str, label: str | None) -> tuple[Any, Any]:
     """
     file = Path(path)
     if not file.is_file():
-        raise FileNotFoundError(f"DATA must be a file, got {path!r}, which is not there.")
+        raise FileNotFoundError(f"DATA must be a file, got {path!r}, which does not exist.")
     kind = file.suffix.lower()
     if kind == ".csv":
         return _load_table(file, label)
@@ -70,6 +70,6 @@ def _load_table(file: Path, label: str | None) -> tuple[Any, Any]:
         return table, None
     if label not in table.columns:
         names = ", ".join(str(name) for name in table.columns)
-        raise LookupError(f"--label must name a column of {str(file)!r}, got {label!r}, and it has {names}.")
+        raise LookupError(f"--label must name a column of {str(file)!r}, got {label!r}. The columns are {names}.")
     labels = table[label].to_numpy()
     return table.drop(columns=label), labels

@@ -20,14 +20,14 @@ def load_model(path: str, trust_joblib: bool, trusted: list[str]) -> Any:
     """
     file = Path(path)
     if not file.is_file():
-        raise FileNotFoundError(f"MODEL must be a file, got {path!r}, which is not there.")
+        raise FileNotFoundError(f"MODEL must be a file, got {path!r}, which does not exist.")
     if _is_skops(file):
         return _load_skops(file, trusted)
     if not trust_joblib:
         raise ValueError(
-            f"MODEL must be a file of skops, got {path!r}, which is not. Save the model with skops.io.dump(model, "
-            "'model.skops'). A file of joblib or pickle can run any program while it is loaded; if you trust whoever "
-            "wrote this one, add --trust-joblib."
+            f"MODEL must be a skops file, got {path!r}. Save the model with skops.io.dump(model, 'model.skops'). "
+            "Loading a joblib or pickle file can run any code; if you trust the author of this file, add "
+            "--trust-joblib."
         )
     import joblib
 
@@ -51,15 +51,15 @@ def _load_skops(path: Path, trusted: list[str]) -> Any:
         import skops.io
     except ImportError as error:
         raise ImportError(
-            f"MODEL {str(path)!r} is a file of skops, which is not installed: pip install skops."
+            f"MODEL {str(path)!r} is a skops file, and skops is not installed: pip install skops."
         ) from error
     # What this package defines is as trusted as the package that is running.
     known = [*trusted, *_own_types()]
     others = sorted(set(skops.io.get_untrusted_types(file=path)) - set(known))
     if others:
         raise ValueError(
-            f"MODEL {str(path)!r} holds types that are not trusted: {', '.join(others)}. If you know them, add --trust "
-            f"{' '.join(others)}."
+            f"MODEL {str(path)!r} contains types that are not trusted: {', '.join(others)}. If you trust them, add "
+            f"--trust {' '.join(others)}."
         )
     return skops.io.load(path, trusted=known)
 

@@ -24,20 +24,21 @@ _EXAMPLES = """the three verbs together:
 
 _CERTIFY = """Certify every row of a data file with a model from a file.
 
-MODEL is a fitted classifier in a file of skops (skops.io.dump). A smoothcert.SmoothedClassifier, also at the end of a
-pipeline, is used as it is. Any other classifier is used as it is too, by majority vote under noise of --sigma.
+MODEL is a fitted classifier in a skops file (skops.io.dump). A SmoothedClassifier, or a pipeline that ends in one, is
+used with its own settings. Any other classifier becomes the base of a SmoothedClassifier with noise --sigma; it is not
+trained again.
 DATA is an .npz file with the array X, and y with true labels if they are known; or an .npy file with X alone; or a .csv
 file with a header, in which --label names the column of labels."""
 
 _CERTIFY_EXAMPLES = """examples:
   smoothcert certify model.skops test.npz --sigma 0.25 --out result.npz
-      certifies each input as far as 100,000 samples prove
+      computes the largest radius that 100,000 samples can prove, for each input
   smoothcert certify model.skops test.npz --sigma 0.25 --radius 0.25 0.5 --out result.npz
       only decides which inputs are certified at these radii, with a few thousand samples for most
   smoothcert certify model.skops test.npz --sigma 0.25 --journal run.sqlite --out result.npz
       keeps progress in a file: after a kill or a power failure the same command continues where it was
 
-exit codes: 0 done, 2 something given is wrong (with one line that says what), 130 stopped by Ctrl-C"""
+exit codes: 0 done, 2 wrong arguments or files (a line on standard error explains the error), 130 stopped by Ctrl-C"""
 
 _WATCH = """Show how far a run with a journal is, while it runs in another terminal or on another node.
 
@@ -47,8 +48,8 @@ _REPORT = """Print a report of a result file: a table by class, and whether the 
 
 True labels are those that "smoothcert certify" found in the data file."""
 
-_TRUST = """load MODEL with joblib (or pickle). Such a file can run any program with your permissions while it is
-loaded: use this only for files of people whose programs you would run"""
+_TRUST = """load MODEL with joblib (or pickle). Loading such a file can run any code with your permissions:
+use this only for files from people whose programs you would run"""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -90,23 +91,24 @@ def _add_certify(verbs: Any) -> None:
         type=float,
         nargs="+",
         metavar="R",
-        help="radii to decide, in the units of X; by default every input is certified as far as the samples prove",
+        help="radii to decide, in the units of X; by default the largest radius that the samples can prove is computed "
+        "for each input",
     )
     parser.add_argument(
         "--certifier",
         choices=CERTIFIERS,
-        help=f"what proves the radii (default: that of the SmoothedClassifier, or {CERTIFIERS[0]})",
+        help=f"certifier that computes the radii (default: that of the SmoothedClassifier, or {CERTIFIERS[0]})",
     )
     parser.add_argument("--n-samples", type=int, metavar="N", help="noisy copies of each input (default: 100000)")
     parser.add_argument(
-        "--alpha", type=float, metavar="A", help="probability that a certificate is wrong (default: 0.001)"
+        "--alpha", type=float, metavar="A", help="largest probability that a certificate is wrong (default: 0.001)"
     )
     parser.add_argument("--journal", metavar="FILE", help="keep progress in this file, and continue from it")
     parser.add_argument(
         "--seed",
         type=int,
         metavar="N",
-        help="seed of the noise; by default a fresh one is drawn, which the result file names",
+        help="seed of the noise; by default a new seed is drawn and recorded in the result file",
     )
     parser.add_argument("--n-jobs", type=int, metavar="N", help="processes to use, -1 for all cores (default: 1)")
     parser.add_argument("--label", metavar="NAME", help="column of a .csv file that holds the true labels")
@@ -116,7 +118,7 @@ def _add_certify(verbs: Any) -> None:
         nargs="+",
         default=[],
         metavar="TYPE",
-        help="types in a file of skops that you trust beyond those of scikit-learn, numpy and smoothcert",
+        help="types in a skops file that you trust beyond those of scikit-learn, numpy and smoothcert",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
 
@@ -126,7 +128,11 @@ def _add_watch(verbs: Any) -> None:
     parser.add_argument("journal", metavar="JOURNAL", help="file that was given to certify as --journal")
     parser.add_argument("--once", action="store_true", help="print one line and end")
     parser.add_argument(
-        "--interval", type=float, default=1.0, metavar="S", help="seconds between two looks, at least (default: 1)"
+        "--interval",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="smallest number of seconds between two updates (default: 1)",
     )
 
 

@@ -247,8 +247,8 @@ def _unit_vectors(given: Any, shape: tuple[int, ...], sigma: Sigma) -> FloatArra
     wrong = ~(np.isfinite(length) & (length > 0.0))
     if np.any(wrong):
         raise ValueError(
-            "direction must be a function that returns finite vectors that are not zero, got one of length "
-            f"{length[wrong][0]}. Let the certifier look for one where none is known."
+            "direction must be a function that returns finite vectors that are not zero, got a vector of "
+            f"length {length[wrong][0]}. If you do not know a direction, use direction='auto'."
         )
     unit: FloatArray = flat / length[:, None]
     return unit

@@ -20,7 +20,8 @@ def add_span(spans: Sequence[Span], new: Span) -> tuple[Span, ...]:
     for first, last in sorted([*spans, new]):
         if joined and first < joined[-1][1]:
             raise ValueError(
-                f"Blocks must be counted once, got block {first} twice. Evidence counted twice proves nothing."
+                f"Blocks must be counted once, got block {first} twice. Each block of noise may "
+                "be added to the evidence of an input only once."
             )
         if joined and first == joined[-1][1]:
             joined[-1] = (joined[-1][0], last)

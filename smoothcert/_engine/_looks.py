@@ -313,8 +313,8 @@ def _check_enough(ladder: _Ladder, at: Mapping[int, int]) -> None:
             most = max(most, ladder.before.get(row, 0) + ladder.sides * ladder.looks[row].draws(look))
     if most:
         raise ValueError(
-            f"max_samples must be at least {most}, the look up to which samples of an input have been counted in the "
-            f"journal, got {ladder.max_samples}. What was counted can be continued, not taken back."
+            f"max_samples must be at least {most}, the number of samples that the journal already has for some input, "
+            f"got {ladder.max_samples}. Give a larger max_samples, or use a new journal."
         )
 
 

@@ -137,13 +137,13 @@ def _read(model: Any) -> _Model:
             kind = type(transformer).__name__
             raise TypeError(
                 f"model must have a closed form under Gaussian noise, got a pipeline with the step {name!r}, {kind}, "
-                f"for which none is known. {known_models()}"
+                f"for which no closed form is known. {known_models()}"
             )
         if isinstance(step, Projection) and not isinstance(form, LinearScores):
             raise TypeError(
-                f"model must have a closed form under Gaussian noise, got {type(last).__name__} behind the step "
-                f"{name!r}, {type(transformer).__name__}, which mixes columns: behind it, closed forms are known for "
-                'linear models only. Leave the step out, or use voting="hard".'
+                f"model must have a closed form under Gaussian noise, got {type(last).__name__} after the step "
+                f"{name!r}, {type(transformer).__name__}, which mixes columns. After such a step, closed forms are "
+                'known for linear models only. Leave the step out, or use voting="hard".'
             )
         steps.append(step)
     n_features = int((named[0][1] if named else last).n_features_in_)
@@ -175,10 +175,12 @@ def _prepare(model: Any, X: Any, sigma: ArrayLike) -> _Front:
         error = error[:, step.columns] * gain + rounding
         noisy = scale[step.columns] > 0.0
         scale = scale[step.columns] * gain
-        if np.any(noisy & ~((scale > 0.0) & np.isfinite(scale))):
+        wrong = noisy & ~((scale > 0.0) & np.isfinite(scale))
+        if np.any(wrong):
             raise ValueError(
-                "sigma must stay positive and finite in the units behind each scaler, got a value that does not. "
-                "Rescale the features before they are smoothed."
+                "sigma must also be positive and finite after conversion to the units of each scaler's output, got "
+                f"{float(scale[wrong][0])!r}. Rescale X and sigma so that sigma is neither extremely small nor "
+                "extremely large."
             )
     noisy = scale > 0.0
     moved = np.linalg.norm(error[:, noisy] / scale[noisy], axis=1) * (1.0 + 1e-9)

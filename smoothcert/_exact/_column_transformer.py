@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn_compat import input_columns, safe_indexing
 from .._validation import FloatArray, IndexArray
-from ._steps import ColumnStep, flatten_steps, known_steps, read_step
+from ._steps import ColumnStep, flatten_steps, known_column_steps, read_step
 
 
 class MappedColumns(NamedTuple):
@@ -72,8 +72,8 @@ def _map_part(name: str, part: Any, rows: FloatArray, sigma: FloatArray) -> _Par
         if not isinstance(step, ColumnStep):
             raise TypeError(
                 f"model must map columns with noise one by one for exact certificates, got the step {name!r}, "
-                f"{type(transformer).__name__}, of a ColumnTransformer, which has such columns. Known are "
-                f'{known_steps()} but for the last three. Set sigma to 0 for its columns, or use voting="hard".'
+                f"{type(transformer).__name__}, of a ColumnTransformer, which is applied to columns with noise. "
+                f'Supported are {known_column_steps()}. Set sigma to 0 for its columns, or use voting="hard".'
             )
         rows, rounding = step.transform(rows)
         gain = np.abs(step.gain)

@@ -37,6 +37,6 @@ def known_models() -> str:
     """Return which models can be certified without sampling, and what to do with others, for messages."""
     return (
         f"Closed forms are known for {', '.join(_READERS)} (boosting and forests with one feature in each tree), "
-        f"also in a Pipeline behind {known_steps()} (the last three for linear models only, scalers without clip). "
+        f"also in a Pipeline after {known_steps()} (the last three for linear models only, scalers without clip). "
         'Use one of these, or voting="hard", which works by sampling with any classifier.'
     )

@@ -43,7 +43,7 @@ class ColumnStep:
         return gain if self.factor is None else gain * self.factor
 
     def transform(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the transformed rows and a limit of the rounding errors in them."""
+        """Return the transformed rows and a bound on the rounding errors in them."""
         X = X[:, self.columns]
         if self.centre is not None:
             X = X - self.centre
@@ -106,6 +106,11 @@ def read_step(step: Any) -> Step | None:
 def known_steps() -> str:
     """Return the names of all transformers with a formula, for messages."""
     return ", ".join(_READERS)
+
+
+def known_column_steps() -> str:
+    """Return the names of the transformers that map columns one by one, for messages."""
+    return ", ".join(name for name, reader in _READERS.items() if reader not in (_pca, _svd))
 
 
 def _array(value: Any) -> FloatArray:

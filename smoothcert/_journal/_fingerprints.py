@@ -30,8 +30,8 @@ def fingerprint(content: Any) -> str:
     except Exception as error:  # whatever an object's own pickling raises
         raise TypeError(
             f"The estimator must be picklable to be recognised by a journal, got an error: {error}. "
-            "Define its functions and classes in a module, keep what cannot be pickled out of its attributes and "
-            "hooks, or certify without a journal."
+            "Define its functions and classes in a module, remove objects that cannot be pickled from its attributes "
+            "and hooks, or certify without a journal."
         ) from error
 
 
@@ -66,7 +66,7 @@ def _canonical(obj: Any) -> Any:
     if isinstance(obj, types.ModuleType):
         return ("import", obj.__name__)
     if isinstance(obj, weakref.ref):
-        raise TypeError(f"a weak reference, to {type(obj()).__qualname__}, has no content of its own")
+        raise TypeError(f"it contains a weak reference to {type(obj()).__qualname__}, which has no content")
     if _has_own_code(obj):
         return _class(obj) if isinstance(obj, type) else _function(obj)
     torch = sys.modules.get("torch")

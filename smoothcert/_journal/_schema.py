@@ -107,8 +107,8 @@ def acquire_lock(path: Path) -> sqlite3.Connection:
             if "locked" not in str(error):
                 raise
             raise RuntimeError(
-                f"journal {str(path)!r} is in use by another run. Wait for it or stop it; smoothcert.read_journal "
-                "shows how far it is. A second run on the same file would only repeat its work."
+                f"journal {str(path)!r} is in use by another run. Wait until the other run has finished, or stop it. "
+                "smoothcert.read_journal shows its progress. A second run on the same file would only repeat its work."
             ) from None
         # A run that ended in between has removed the file, and this lock is on what is nowhere any more.
         if before == _identity(path):
@@ -147,10 +147,10 @@ def translate_sqlite_errors(path: Path, what: str, cure: str = _CURE) -> Iterato
         yield
     except sqlite3.OperationalError as error:
         raise OSError(
-            f"journal {str(path)!r} could not be {what}: {error}. Whatever it held before is still there. {cure}"
+            f"journal {str(path)!r} could not be {what}: {error}. Evidence that it already has is not lost. {cure}"
         ) from error
     except (sqlite3.DatabaseError, BadZipFile) as error:
         raise ValueError(
             f"journal must be a whole file written by certify, got {str(path)!r}, which cannot be read: {error}. "
-            "If it was damaged, begin a new one; another program's file is left as it is."
+            "If it is a damaged journal, use a new file. Files of other programs are not changed."
         ) from error

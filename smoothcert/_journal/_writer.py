@@ -71,7 +71,7 @@ class Journal(EvidenceStore):
     def __enter__(self) -> Journal:
         if not self.path.parent.is_dir():
             raise FileNotFoundError(
-                f"journal must be in a directory that exists, got {str(self.path)!r}. Make it first."
+                f"journal must be in a directory that exists, got {str(self.path)!r}. Create the directory first."
             )
         with translate_sqlite_errors(self.path, "opened"):
             self._lock = acquire_lock(self.path)
@@ -149,8 +149,8 @@ class Journal(EvidenceStore):
         if differences:
             raise ValueError(
                 f"journal {str(self.path)!r} was created by a different run: {'; '.join(differences)}. Use another "
-                "file for another run. A model that was fitted again is another model unless everything in its fit is "
-                "seeded: keep the fitted one with joblib.dump."
+                "file for another run. If you fit a model again, it is recognised only if every random choice in fit "
+                "has a seed. It is safer to save the fitted model with joblib.dump and to load it."
             )
         self.seed = int(about["seed"])
         self.seconds = float(about["seconds"])

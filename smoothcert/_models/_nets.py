@@ -45,6 +45,7 @@ def cast_for_nets(X: FloatArray) -> FloatArray:
         cast = X.astype(np.float32, copy=False)
     if not np.all(np.isfinite(cast)):
         raise ValueError(
-            f"X must be held by float32, in which nets compute, got {float(X[~np.isfinite(cast)][0])!r}. Scale it."
+            f"X must be within the range of float32, in which nets compute, got {float(X[~np.isfinite(cast)][0])!r}. "
+            "Rescale X."
         )
     return cast

@@ -52,7 +52,7 @@ class FrozenSklearnModel(BaseModel):
         if len(unknown):
             raise ValueError(
                 f"y must hold labels the frozen classifier was trained on, got {unknown[0]!r}, which is not among "
-                f"{list(known[:10])}. It answers with its own labels: give those."
+                f"{list(known[:10])}. The classifier predicts its own labels, so y must use the same labels."
             )
         return known
 

@@ -136,7 +136,8 @@ class Grid:
             if not np.all((applied >= low) & (steps * _EXACT_SUMS[np.dtype(dtype)] < high)):
                 raise ValueError(
                     f"quantum must be a normal number in {np.dtype(dtype)}, in which the base computes, got a step of "
-                    f"{float(steps.min())!r}. Bring X to units in which sigma is moderate."
+                    f"{float(steps.min())!r}. Rescale X and sigma so that sigma is neither extremely small nor "
+                    "extremely large."
                 )
             sizes = np.max(np.abs(self.noisy(X.reshape(len(X), -1)) / self.step), axis=1, initial=0.0)
             limit = _EXACT_SUMS[np.dtype(dtype)]
@@ -145,10 +146,10 @@ class Grid:
         if np.any(wrong):
             row = int(np.argmax(wrong))
             raise ValueError(
-                f"X must be within about {limit / 2.0:.3g} steps of the grid of exact noise, so that {np.dtype(dtype)} "
-                f"adds noise without rounding, got row {row}, where a feature has the size of {sizes[row]:.3g} steps, "
-                f"and the noise of {largest:.3g}. The step is {float(steps.max()):.3g}: give a larger quantum, or "
-                "subtract an offset from X."
+                f"X must be less than about {limit / 2.0:.3g} steps of the grid from 0, so that exact noise can be "
+                f"added in {np.dtype(dtype)} without rounding, got row {row}, where a feature is {sizes[row]:.3g} "
+                f"steps from 0, and the noise may be {largest:.3g} steps. The step is {float(steps.max()):.3g}: give a "
+                "larger quantum, or subtract an offset from X."
             )
 
     def length_lost(self, X: FloatArray, keep_points: bool = True) -> FloatArray | None:
@@ -197,7 +198,7 @@ def make_grid(sigma: Sigma, quantum: float | FloatArray | None, n_noisy: int) ->
         if not np.array_equal(np.ldexp(steps, fineness), deviations) or not np.all(steps > 0.0):
             raise ValueError(
                 f"sigma must be large enough for exact noise, which has steps of 2^-{fineness} of it, got "
-                f"{float(np.min(deviations))!r}. Bring X to units in which sigma is moderate."
+                f"{float(np.min(deviations))!r}. Rescale X and sigma so that sigma is not extremely small."
             )
         return Grid(sigma, float(steps) if steps.ndim == 0 else steps, given=False)
     steps = np.broadcast_to(np.asarray(quantum, dtype=np.float64), deviations.shape)
@@ -205,14 +206,14 @@ def make_grid(sigma: Sigma, quantum: float | FloatArray | None, n_noisy: int) ->
     if np.any(wrong):
         raise ValueError(
             f"quantum must be positive and finite for every feature with noise, got {float(steps[wrong][0])!r}. Give "
-            "the step in which inputs are known, for example 1 / 255, or None."
+            "the resolution of the inputs, for example 1 / 255, or None."
         )
     wide = steps > deviations
     if np.any(wide):
         raise ValueError(
             f"quantum must be at most sigma, got {float(steps[wide][0])!r} where sigma is "
-            f"{float(deviations[wide][0])!r}. Give the step in which inputs are known, for example 1 / 255, a part of "
-            "it, or None."
+            f"{float(deviations[wide][0])!r}. Give the resolution of the inputs, for example 1 / 255, or a fraction "
+            "of it, or None."
         )
     fine = deviations > steps * MOST_LEVELS
     if np.any(fine):

@@ -51,11 +51,11 @@ def result_or_loss(
     try:
         return True, future.result()
     except killed as error:
-        raise BrokenExecutor(f"Several Dask workers died over the same piece of work. {error}") from error
+        raise BrokenExecutor(f"Several Dask workers died while working on the same task. {error}") from error
     except lost as error:
         if future.status == "error":  # raised by the model, not by the cluster
             raise
         if losses == MOST_LOSSES:
-            raise BrokenExecutor(f"Dask lost a piece of work {losses + 1} times. {error}") from error
+            raise BrokenExecutor(f"Dask lost the same task {losses + 1} times. {error}") from error
         time.sleep(_PAUSE * 2**losses)
         return False, None

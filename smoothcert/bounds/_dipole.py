@@ -32,9 +32,9 @@ def dipole_lower_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> F
     Parameters
     ----------
     both : array-like
-        Probability that both ``x + noise`` and ``x - noise`` are voted into the class (or a lower limit of it).
+        Probability that both ``x + noise`` and ``x - noise`` are voted into the class (or a lower limit on it).
     one_sided : array-like
-        Probability that ``x + noise`` is and ``x - noise`` is not (or a lower limit of it). The two together are the
+        Probability that ``x + noise`` is and ``x - noise`` is not (or a lower limit on it). The two together are the
         probability of the class; ``both + 2 * one_sided`` is at most 1.
     r : array-like
         Distance in units of sigma, at least 0.
@@ -76,7 +76,7 @@ def dipole_upper_bound(both: ArrayLike, one_sided: ArrayLike, r: ArrayLike) -> F
     Returns
     -------
     ndarray
-        One minus the lower bound of the complement, whose pairs are both outside with probability
+        One minus the lower bound for the complement, whose pairs are both outside with probability
         ``1 - both - 2 * one_sided``; rounded up.
 
     Examples
@@ -128,7 +128,8 @@ def check_pair_probabilities(both: FloatArray, one_sided: FloatArray) -> tuple[F
         raise ValueError(
             "both + 2 * one_sided must be at most 1, got "
             f"both={float(both.ravel()[at])!r} and one_sided={float(one_sided.ravel()[at])!r}. "
-            "one_sided counts one orientation only: give half the share of pairs with exactly one hit."
+            "one_sided is the probability of one orientation only: give half the fraction of pairs with exactly one "
+            "hit."
         )
     return both, np.minimum(one_sided, (1.0 - both) / 2.0)
 

@@ -208,7 +208,7 @@ class BaseCertifier(BaseEstimator, ABC):
         """Refuse parameters that make no sense, whenever they were set."""
         check_parameters(self, self._rules)
         if not isinstance(self.alpha, numbers.Real) or isinstance(self.alpha, bool):
-            raise ValueError(f"alpha must be a number in (0, 1), got {self.alpha!r}. 0.001 is usual.")
+            raise ValueError(f"alpha must be a number in (0, 1), got {self.alpha!r}. 0.001 is typical.")
         check_level("alpha", float(self.alpha))
         if self.pairing == "antithetic" and self.n_samples % 2:
             raise ValueError(

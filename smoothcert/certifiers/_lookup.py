@@ -27,7 +27,7 @@ def find_certifier(name: str, params: Mapping[str, Any]) -> BaseCertifier:
             known: dict[str, Any] = {k: _not_called if str(v).startswith(FUNCTION) else v for k, v in params.items()}
             certifier: BaseCertifier = kind(**known)
             return certifier
-    raise UnknownKind(f"The certifier {name} of the file must be loaded to read it, got none. Import its module first.")
+    raise UnknownKind(f"The file needs the certifier {name}, which is not imported. Import its module first.")
 
 
 def _not_called(*arguments: Any) -> Any:

@@ -28,9 +28,9 @@ def warn_if_not_asked(
             continue
         asked = ", ".join(f"{radius:g}" for radius in each.asked_radii)
         warn_user(
-            f"{what} may be {fault} here: these certificates were asked about radius {asked} only, and sampling ended "
-            "as soon as that was decided. Use certified_accuracy_score at an asked radius, ask for other radii, "
-            "certify(X, radius=...), or certify without radius.",
+            f"{what} may be {fault}: these certificates were computed with radius={asked}, and sampling stopped as "
+            "soon as it was clear whether an input is certified at this radius. Use certified_accuracy_score at one of "
+            "these radii, call certify with other radii, or call certify without radius.",
             UnaskedRadiusWarning,
         )
         return

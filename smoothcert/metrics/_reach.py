@@ -62,8 +62,8 @@ def warn_if_unreachable(estimator: Any, X: Any, radii: list[float], space: str =
         larger, given = f"sigma of at least {_round_up(factor * unit, 3):g}", f"sigma={smoothed.sigma:g}"
     warn_user(
         f"No input can be certified at radius {radius:g}: with {given}, "
-        f"n_samples={certifier.n_samples:,} and alpha={certifier.alpha:g} radii reach about {reached:.3g}, even if all "
-        f"votes agree. Use {larger}{more}, or a smaller radius.",
+        f"n_samples={certifier.n_samples:,} and alpha={certifier.alpha:g} the largest possible radius is about "
+        f"{reached:.3g}, even if all votes agree. Use {larger}{more}, or a smaller radius.",
         UnreachableRadiusWarning,
     )
 

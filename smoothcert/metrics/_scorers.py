@@ -90,7 +90,8 @@ class CertifiedScorer:
         if unexpected and any(item not in (0, "certified_share") for item in self.wanted):
             warnings.warn(
                 f"The radii of {self!r} are distances in {certificates.space}, not in the units of X: it is not known "
-                "by how much the steps before stretch distances. Compare them among models with the same steps only.",
+                "by how much the steps before the smoothed classifier stretch distances. Compare these scores only "
+                "between models with the same steps.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -127,7 +127,7 @@ def _certified_right(y_true: Any, certificates: Certificates) -> BoolArray:
     if _is_text(labels) != _is_text(certificates.prediction):
         raise ValueError(
             f"y_true must hold labels like the predicted ones, got {labels[0]!r} where predictions look like "
-            f"{certificates.prediction[0]!r}. Text and numbers never agree: give the labels used in fit."
+            f"{certificates.prediction[0]!r}. Use the labels that were given to fit."
         )
     right: BoolArray = ~certificates.abstained & (certificates.prediction == labels)
     return right
@@ -151,5 +151,5 @@ def _checked(certificates: Certificates) -> Certificates:
             f"certificates must be Certificates, got {type(certificates).__name__}. They are what certify returns."
         )
     if len(certificates) == 0:
-        raise ValueError("certificates must not be empty, got none. There is no share of nothing.")
+        raise ValueError("certificates must not be empty, got 0 certificates. The score is undefined without inputs.")
     return certificates

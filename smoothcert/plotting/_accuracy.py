@@ -164,7 +164,8 @@ class CertifiedAccuracyDisplay(Display):
         spaces = {each.space for each in curves.values()}
         if len(spaces) > 1:
             raise ValueError(
-                f"Certificates on one axis must have radii in the same space, got {sorted(spaces)}. Draw them apart."
+                f"Certificates on one axis must have radii in the same space, got {sorted(spaces)}. Draw them on "
+                "separate axes."
             )
         display = cls(
             [radii for radii, _ in points],

@@ -278,5 +278,5 @@ def _lighter(colour: Any, share: float) -> FloatArray:
 def _plane(X: ArrayLike) -> FloatArray:
     points = as_float_array("X", X)
     if points.ndim != 2 or points.shape[1] != 2:
-        raise ValueError(f"X must have shape (n, 2), got {points.shape}. Only points of a plane have rings.")
+        raise ValueError(f"X must have shape (n, 2), got {points.shape}. Rings can only be drawn in two dimensions.")
     return points

@@ -64,8 +64,8 @@ def _check_declared(kind: type[RowArrays]) -> None:
     for field in fields(kind):
         if declared.count(field.name) != 1:
             raise TypeError(
-                f"{kind.__name__} must declare how its field {field.name!r} is kept, in per_row (one entry for each "
-                f"input) or in shared (the same for all inputs), got it {declared.count(field.name)} times."
+                f"{kind.__name__} must list its field {field.name!r} exactly once, in per_row (one entry for each "
+                f"input) or in shared (the same for all inputs); it is listed {declared.count(field.name)} times."
             )
 
 
@@ -165,5 +165,8 @@ def check_rows(holds: NDArray[np.bool_], rule: str, left: IntArray, right: IntAr
 
 def check_finite(name: str, value: FloatArray) -> FloatArray:
     if not np.all(np.isfinite(value)):
-        raise ValueError(f"{name} must be finite, got {value[~np.isfinite(value)][0]}. A sum of noise never overflows.")
+        raise ValueError(
+            f"{name} must be finite, got {value[~np.isfinite(value)][0]}. Sums of noise are always finite; check where "
+            "this value comes from."
+        )
     return value

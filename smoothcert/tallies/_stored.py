@@ -39,7 +39,7 @@ def rows_from_plain(plain: Mapping[str, Any], prefix: str, arrays: Mapping[str, 
         if _name(kind) == plain["type"]:
             break
     else:
-        raise UnknownKind(f"The tally {plain['type']} of the file must be loaded, got none. Import its module first.")
+        raise UnknownKind(f"The file needs the tally {plain['type']}, which is not imported. Import its module first.")
     values: dict[str, Any] = dict.fromkeys(kind.per_row)
     values |= {name: arrays[f"{prefix}{name}"] for name in plain["arrays"]}
     for name, each in plain["nested"].items():

@@ -99,8 +99,9 @@ class VoteTally(Tally):
     def _candidate(self) -> IntArray:
         if self.candidate is None:
             raise ValueError(
-                "candidate must name the class to certify, got None. Choose it from other samples: "
-                "the winner among the very votes that prove it is wrong more often than alpha."
+                "candidate must name the class to certify, got None. Choose it from other samples. "
+                "If the same votes chose the class and proved its radius, the certificate would be wrong more often "
+                "than alpha."
             )
         return self.candidate
 

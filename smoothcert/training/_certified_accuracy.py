@@ -119,9 +119,9 @@ class CertifiedAccuracy(Callback):
         if self.n_samples * norm.sf(self.radius / unit) < 1 and not self.warned_:
             self.warned_ = True
             warnings.warn(
-                f"CertifiedAccuracy with n_samples={self.n_samples} is too high at radius={self.radius:g} and "
-                f"sigma={unit:g}: inputs count only if all votes are right, which happens by luck. Use a smaller "
-                "radius, or at least "
+                f"CertifiedAccuracy(n_samples={self.n_samples}) overestimates the certified accuracy at "
+                f"radius={self.radius:g} and sigma={unit:g}: an input counts if all of its few votes are right, which "
+                "often happens by chance. Use a smaller radius, or at least "
                 f"{int(np.ceil(min(1 / norm.sf(self.radius / unit), 1e9)))} samples.",
                 UserWarning,
                 stacklevel=2,

@@ -89,8 +89,9 @@ def ascend(
             loss = negative_log_probability(logits_of(moved, noise), y).sum()
         if not loss.requires_grad:
             raise TypeError(
-                "The net must be differentiable by its input for an adversarial recipe, got a module whose outputs do "
-                "not depend on its input through torch. Use training=Consistency(), which needs no input gradients."
+                "The net must be differentiable with respect to its input for an adversarial recipe, got a module "
+                "whose outputs do not depend on its input through torch. Use training=Consistency(), which needs no "
+                "input gradients."
             )
         (gradient,) = torch.autograd.grad(loss, moved)
         length = _lengths(gradient).clamp_min(torch.finfo(gradient.dtype).tiny)

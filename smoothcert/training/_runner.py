@@ -129,8 +129,8 @@ class Runner(PassingCallback):
             self.labels, self.pending = None, None
         if unused:
             raise TypeError(
-                f"The training step of {type(self.net).__name__} must call its own infer and get_loss for a training "
-                "recipe, and does not. Use training=None, or call self.infer(...) and self.get_loss(...) in "
+                f"The training step of {type(self.net).__name__} must call self.infer and self.get_loss if a training "
+                "recipe is used, but it does not. Use training=None, or call self.infer(...) and self.get_loss(...) in "
                 "train_step_single."
             )
         first = _first_rows(result["y_pred"], len(x))
@@ -240,8 +240,8 @@ class Runner(PassingCallback):
         if accuracy <= self.chance + 3 * deviation and (fallen or late):
             self.warned = True
             warnings.warn(
-                f"Training has collapsed: in epoch {self._epoch()} the accuracy on the copies trained on is "
-                f"{accuracy:.3g}, which guessing reaches too ({self.chance:.3g}). Lower the weight or the distance of "
+                f"Training has collapsed: in epoch {self._epoch()} the accuracy on the noisy training copies is "
+                f"{accuracy:.3g}, no better than guessing ({self.chance:.3g}). Lower the weight or the distance of "
                 f"{self.recipe!r}, the learning rate or sigma={typical_sigma(self.sigma):g}.",
                 UserWarning,
                 stacklevel=2,
@@ -256,7 +256,7 @@ class Runner(PassingCallback):
             f"The loss must be finite, got {named} in epoch {epoch}. Lower the learning rate or the weight of "
             f"{self.recipe!r}, clip gradients, or check X for large values. The module has the weights "
             + (f"from the end of epoch {epoch - 1}" if epoch > 1 else "from before training")
-            + ", and the history what was recorded."
+            + ", and the history contains what was recorded until the error."
         )
 
     # Small things --------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def check_inside(X: FloatArray, clip: tuple[float, float] | None) -> None:
     low, high = float(X.min()), float(X.max())
     if low < clip[0] or high > clip[1]:
         raise ValueError(
-            f"clip must hold all of X, got {clip!r} and values from {low:g} to {high:g}. "
+            f"clip must include all values of X, got clip={clip!r} and values of X from {low:g} to {high:g}. "
             "Give the range of the data, or None."
         )
 

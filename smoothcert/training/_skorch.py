@@ -238,8 +238,8 @@ def _check_order(net: Any, X: FloatArray, y: NDArray[Any], known: NDArray[Any], 
         warnings.warn(message, UserWarning, stacklevel=2)
     elif not told and agreement <= 1.5 / len(known):
         warnings.warn(
-            f"The labels in y were matched to the net's outputs in sorted order, and {said}, about as guessing would. "
-            "Give the labels in the order of the outputs: SmoothedClassifier(..., classes=[...]).",
+            f"The labels in y were matched to the net's outputs in sorted order, and {said}, which is no better than "
+            "guessing. Give the labels in the order of the outputs: SmoothedClassifier(..., classes=[...]).",
             UserWarning,
             stacklevel=2,
         )

@@ -62,7 +62,7 @@ class TrainingStep:
         """Return the net's own criterion on all copies of the batch: its mean, or with sample weights one value for
         each input. Only in `objective`."""
         if self._criterion is None:
-            raise RuntimeError("criterion must be asked for in the objective of a recipe, got a call before that.")
+            raise RuntimeError("criterion must be called in the objective of a recipe, got a call before that.")
         return self._criterion()
 
     @contextmanager

@@ -119,7 +119,7 @@ def test_joblib_files_need_a_flag(files, capsys):
     joblib.dump(GaussianNB().fit(X.to_numpy(), NAMES), "model.joblib")
     command = ["certify", "model.joblib", "data.npz", "--sigma", "0.5", "--out", "r.npz", *FEW]
     said = refused(capsys, *command)
-    assert "can run any program while it is loaded" in said
+    assert "can run any code" in said
     assert "--trust-joblib" in said
     assert not Path("r.npz").exists()
     assert run(*command, "--trust-joblib") == 0
@@ -209,7 +209,7 @@ def test_usage_errors(arguments, capsys):
     ("arguments", "words"),
     [
         (["--help"], ["smoothcert certify model.skops data.npz", "watch run.sqlite", "--html report.html"]),
-        (["certify", "--help"], ["can run any program", "the same command continues", "exit codes", "array X"]),
+        (["certify", "--help"], ["can run any code", "the same command continues", "exit codes", "array X"]),
         (["watch", "--help"], ["ends when the run is complete"]),
         (["report", "--help"], ["complete in one file", "exit codes"]),
     ],

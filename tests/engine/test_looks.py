@@ -297,7 +297,7 @@ BAD = [
     ({"y": [*LABELS[:-1], 7]}, "y must hold labels that were seen in fit, got 7"),
     ({"y": [*LABELS[:-1], np.nan]}, "y must hold labels that were seen in fit, got nan"),
     ({"y": LABELS.astype(str)}, "y must hold labels that were seen in fit, got '1'"),
-    ({"max_samples": 10**6}, "max_samples must be None unless a radius is asked for, got 1000000"),
+    ({"max_samples": 10**6}, "max_samples must be None unless radius is given, got 1000000"),
     ({"radius": 0.5, "max_samples": 7999}, "max_samples must be an integer of at least .* 8000, got 7999"),
     ({"radius": 0.5, "max_samples": 1e6}, "max_samples must be an integer of at least .* got 1000000.0"),
 ]
@@ -316,7 +316,7 @@ def test_errors_name_the_argument(arguments, message, tmp_path):
 @pytest.mark.parametrize("certifier", [FirstOrderCertifier(20_000), DirectionalCertifier(20_000)], ids=repr)
 def test_no_samples_are_drawn_for_a_radius_that_no_votes_could_prove(certifier):
     clf, flowers = model(certifier), X[:10]
-    with pytest.warns(UnreachableRadiusWarning, match=r"radius 2: with n_samples=20,000 and alpha=0\.001 radii reach"):
+    with pytest.warns(UnreachableRadiusWarning, match=r"radius 2: with n_samples=20,000 and alpha=0\.001 the largest"):
         beyond = clf.certify(flowers, radius=2.0)
     assert set(beyond.stopped) == {"hopeless"}
     assert np.all(beyond.samples_used == 100)

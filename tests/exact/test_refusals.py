@@ -123,7 +123,7 @@ def test_a_scaler_that_clips(iris):
 
 def test_projections_before_what_is_not_linear(iris):
     model = make_pipeline(PCA(2), GaussianNB()).fit(*iris)
-    with pytest.raises(TypeError, match="GaussianNB behind the step 'pca', PCA, which mixes columns"):
+    with pytest.raises(TypeError, match="GaussianNB after the step 'pca', PCA, which mixes columns"):
         check_closed_form(model)
 
 
@@ -180,5 +180,5 @@ def test_bad_inputs(iris):
 def test_a_sigma_lost_behind_a_scaler(iris):
     X, y = iris
     model = make_pipeline(StandardScaler(), GaussianNB()).fit(X * 1e100, y)
-    with pytest.raises(ValueError, match="sigma must stay positive and finite"):
+    with pytest.raises(ValueError, match="sigma must also be positive and finite"):
         exact_certificates(model, X, 1e-250)

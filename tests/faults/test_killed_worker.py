@@ -135,7 +135,7 @@ def test_dask_gives_up_a_unit_that_kills_its_workers(clf, trigger, tmp_path):
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         dask_workers(tmp_path),
         death_in_the_middle(trigger),
-        pytest.raises(RuntimeError, match=r"(?s)workers died over the same piece of work.*run\.sqlite"),
+        pytest.raises(RuntimeError, match=r"(?s)workers died while working on the same task.*run\.sqlite"),
     ):
         clf.certify(INPUTS, journal=journal)
     assert 0 < read_journal(journal).fraction_done < 1

@@ -100,7 +100,7 @@ def test_units_are_made_as_they_are_needed():
 
 def test_a_cluster_that_loses_everything_is_given_up():
     cluster = Cluster(lambda number: True)
-    with pytest.raises(BrokenExecutor, match="lost a piece of work 7 times"):
+    with pytest.raises(BrokenExecutor, match="lost the same task 7 times"):
         list(dask_results(cluster, squares(20), 2))
     assert len(cluster.futures) < 20
 
@@ -123,7 +123,7 @@ def test_work_that_kills_workers_is_not_repeated():
         address = "tcp://somewhere"
 
     cluster = Cluster(lambda number: number == 1, distributed.KilledWorker("unit", Worker(), 3))
-    with pytest.raises(BrokenExecutor, match="Several Dask workers died over the same piece of work"):
+    with pytest.raises(BrokenExecutor, match="Several Dask workers died while working on the same task"):
         list(dask_results(cluster, squares(20), 2))
 
 

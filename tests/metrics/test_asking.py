@@ -146,7 +146,7 @@ def test_rare_labels_do_not_stop_cross_validation():
 
 
 def test_labels_of_the_wrong_kind_are_told():
-    with pytest.raises(ValueError, match="Text and numbers never agree"):
+    with pytest.raises(ValueError, match="Use the labels that were given to fit"):
         make_certified_scorer(0.25)(digits(1000), ROWS[:3], ["a", "b", "c"])
 
 
@@ -216,8 +216,9 @@ def test_radius_beyond_all_votes_is_told_with_a_cure():
     scores, [message] = unreachable(make_certified_scorer([0.2, 0.5, 0.3]), smoothed)
     assert scores == {"accuracy_at_0.2": pytest.approx(2 / 3), "accuracy_at_0.5": 0.0, "accuracy_at_0.3": 0.0}
     assert message.startswith(
-        "No input can be certified at radius 0.3: with sigma=0.1, n_samples=1,000 and alpha=0.001 radii reach about "
-        "0.246, even if all votes agree. Use sigma of at least 0.124, n_samples of at least 5,700, or a smaller radius."
+        "No input can be certified at radius 0.3: with sigma=0.1, n_samples=1,000 and alpha=0.001 the largest possible "
+        "radius is about 0.246, even if all votes agree. Use sigma of at least 0.124, n_samples of at least 5,700, or "
+        "a smaller radius."
     )
     # The advice is good.
     for cured in (always(1000, 0.124), always(5700, 0.1)):
@@ -243,7 +244,7 @@ def test_reach_is_converted_through_a_pipeline():
     score, [message] = unreachable(make_certified_scorer([0.2, 0.3]), pipeline, rows, labels)
     assert score == {"accuracy_at_0.2": 0.75, "accuracy_at_0.3": 0.0}
     assert "at radius 0.3: with sigma=0.4" in message
-    assert "radii reach about 0.246" in message
+    assert "the largest possible radius is about 0.246" in message
 
 
 # Scores of radii that were not asked for.
@@ -288,7 +289,7 @@ def test_what_was_not_asked_is_told(score, told):
     for warning in caught:
         assert warning.category is UnaskedRadiusWarning
         assert warning.filename == __file__
-        assert "were asked about radius 0.1, 0.25 only" in str(warning.message)
+        assert "were computed with radius=0.1, 0.25, and" in str(warning.message)
         assert "certify without radius" in str(warning.message)
 
 
@@ -302,7 +303,7 @@ def test_answers_that_stopped_early_are_warned_of(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         certified_accuracy_score(TRUTH, certificates, 0.25)
-    with pytest.warns(UnaskedRadiusWarning, match="asked about radius 0.25 only"):
+    with pytest.warns(UnaskedRadiusWarning, match="computed with radius=0.25, and"):
         average = average_certified_radius(TRUTH, certificates)
     assert average < average_certified_radius(TRUTH, certify(model, ROWS))
 
@@ -312,5 +313,5 @@ def test_reach_in_units_of_a_sigma_for_each_feature():
     assert unreachable(make_certified_scorer(2.0), smoothed) == (pytest.approx(2 / 3), [])
     _, [message] = unreachable(make_certified_scorer(3.0), smoothed)
     assert "with this sigma" in message
-    assert "radii reach about 2.46" in message
+    assert "the largest possible radius is about 2.46" in message
     assert "Use 1.24 times this sigma" in message

@@ -113,5 +113,5 @@ def test_bad_radii(radii, message):
 def test_wrong_labels():
     with pytest.raises(ValueError, match="one label for each of the 1"):
         certified_report([0, 1], Certificates([0], [0.1], [False]))
-    with pytest.raises(ValueError, match="Text and numbers never agree"):
+    with pytest.raises(ValueError, match="Use the labels that were given to fit"):
         certified_report(["a"], Certificates([0], [0.1], [False]))

@@ -62,7 +62,7 @@ def test_an_order_that_was_told_is_warned_of(net):
 
 def test_guesses_in_sorted_order_are_warned_of(net):
     rng = np.random.default_rng(0)
-    with pytest.warns(UserWarning, match="about as guessing would"):
+    with pytest.warns(UserWarning, match="no better than guessing"):
         smoothed(net).fit(X, rng.permutation(Y))
 
 

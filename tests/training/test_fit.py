@@ -371,7 +371,7 @@ def test_nets_with_a_loss_and_a_step_of_their_own():
 
     bypass = make_net(kind=Bypass, criterion=nn.CrossEntropyLoss)
     smoothed(None, bypass).fit(DIGITS, LABELS)
-    with pytest.raises(TypeError, match="must call its own infer and get_loss"):
+    with pytest.raises(TypeError, match=r"must call self\.infer and self\.get_loss"):
         smoothed(Consistency(), bypass).fit(DIGITS, LABELS)
 
 
@@ -583,7 +583,7 @@ def test_collapse_and_weights_far_above_the_published_ones_are_warned_of():
         with pytest.warns(UserWarning, match="far above the published range"):
             recipe.check_data(DIGITS, 0.5)
     shuffled = np.random.default_rng(0).permutation(LABELS)
-    with pytest.warns(UserWarning, match="Training has collapsed: in epoch 5 the accuracy on the copies trained on"):
+    with pytest.warns(UserWarning, match="Training has collapsed: in epoch 5 the accuracy on the noisy training"):
         smoothed(GaussianNoise(), make_net(max_epochs=6, lr=1e-6), sigma=50.0).fit(DIGITS, shuffled)
 
     class Spoil(Callback):
@@ -656,7 +656,7 @@ def test_numbers_of_numpy_are_numbers():
         (SmoothAdv(n_steps=0), "n_steps must be an integer of at least 1"),
         (SmoothAdv(clip=(1, 0)), "clip must be None or two increasing numbers"),
         (SmoothAdv(clip=0.5), "clip must be None or two increasing numbers"),
-        (SmoothAdv(clip=(0.0, 0.5)), "clip must hold all of X, got .* values from 0 to 1"),
+        (SmoothAdv(clip=(0.0, 0.5)), "clip must include all values of X, got .* from 0 to 1"),
         (SmoothMix(weight=-2.0), "weight must be"),
         (SmoothMix(step_size=0.0), "step_size must be"),
         (SmoothMix(warmup=-1), "warmup must be"),
@@ -738,5 +738,5 @@ def test_mistakes_in_a_recipe_of_ones_own():
         def adversary(self, step, x, y, noise):
             return x + step.criterion(), noise
 
-    with pytest.raises(RuntimeError, match="criterion must be asked for in the objective"):
+    with pytest.raises(RuntimeError, match="criterion must be called in the objective"):
         smoothed(Early()).fit(DIGITS, LABELS)

@@ -273,5 +273,5 @@ def test_inputs_without_gradient_stay_and_constant_modules_are_refused(y):
     x, noise = torch.rand(6, 3), torch.randn(2, 6, 3)
     flat = ascend(lambda a, b: (0 * a + b)[..., :3], x, torch.tensor(y), noise, step_size=1.0, n_steps=2)
     assert torch.equal(flat, x)
-    with pytest.raises(TypeError, match="differentiable by its input"):
+    with pytest.raises(TypeError, match="differentiable with respect to its input"):
         ascend(lambda a, b: a.detach() + b, x, torch.tensor(y), noise, step_size=1.0, n_steps=2)
