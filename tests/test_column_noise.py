@@ -288,7 +288,7 @@ def test_multiples_of_the_spread():
     assert np.all(certificates.radius <= 0.5 * plain.radius)
     # The factor may change after fit, what it multiplies may not.
     clf.set_params(sigma__factor=0.25).certify(FRAME[:2])
-    with pytest.raises(ValueError, match=r"Call fit again; factor may be changed without"):
+    with pytest.raises(ValueError, match=r"Call fit again. Only factor may be changed after fit"):
         clf.set_params(sigma__fixed=[]).certify(FRAME[:2])
     quartiles = np.subtract(*np.percentile(X, [75, 25], axis=0)) / 1.349
     np.testing.assert_allclose(smoothed(ColumnSigma(1.0, "iqr")).fit(X, Y).sigma_, quartiles, rtol=1e-3)

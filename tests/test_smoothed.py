@@ -468,7 +468,7 @@ def test_clusters_are_no_classes():
 def test_so_few_samples_that_nothing_can_be_proved():
     X, Y = load_iris(return_X_y=True)
     clf = SmoothedClassifier(GaussianNB(), certifier=FirstOrderCertifier(9), random_state=0).fit(X, Y)
-    with pytest.warns(UserWarning, match="n_samples=9 can prove nothing at alpha=0.001, .* at least 10"):
+    with pytest.warns(UserWarning, match="n_samples=9 can prove nothing at alpha=0.001, .* At least 10"):
         assert clf.certify(X[:1]).abstained.all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

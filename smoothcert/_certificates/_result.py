@@ -119,7 +119,11 @@ class Certificates:
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "upper_limits", frozenset(self.upper_limits))
-        put(self, "prediction", _frozen(np.atleast_1d(self.prediction)))
+        try:
+            prediction = np.atleast_1d(self.prediction)
+        except ValueError as error:
+            raise ValueError(f"prediction must be one label for each input, got {self.prediction!r}.") from error
+        put(self, "prediction", _frozen(prediction))
         put(self, "radius", _frozen(np.atleast_1d(as_float_array("radius", self.radius))))
         try:
             abstained = np.atleast_1d(np.asarray(self.abstained, dtype=bool))

@@ -142,7 +142,7 @@ def test_wrong_type_or_shape(saved, tmp_path, name, value, message):
         ("prediction", np.zeros(14, int), r"'prediction' has shape \(14,\)"),
         ("limits/p", np.zeros(3), r"'limits/p' has shape \(3,\)"),
         ("radius", -np.ones(15), "radius must be at least 0"),
-        ("evidence/0/rows", np.arange(15) + 1, "rows of the evidence"),
+        ("evidence/0/rows", np.arange(15) + 1, "the same rows as the certificates"),
     ],
 )
 def test_wrong_also_where_it_is_declared(saved, tmp_path, name, value, message):

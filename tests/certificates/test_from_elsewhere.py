@@ -108,7 +108,7 @@ def test_tables_that_are_none(content, message, tmp_path):
 
 def test_what_tables_do_not_hold(tmp_path):
     (tmp_path / "log.tsv").write_text(LOG)
-    with pytest.raises(ValueError, match="certifier must be one whose counts such tables hold"):
+    with pytest.raises(ValueError, match="certifier must be one whose counts are in published logs"):
         Certificates.from_tsv(tmp_path / "log.tsv", sigma=0.5, certifier=DirectionalCertifier())
     with pytest.raises(ValueError, match="n_features must be given"):
         Certificates.from_tsv(tmp_path / "log.tsv", sigma=0.5, certifier=SecondOrderCertifier(gradient_bound="paper"))
