@@ -132,9 +132,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         net knows (``net.classes_``), or whole numbers from 0, or else the labels in `y`, sorted. They are compared with
         what the net says about the `X` of `fit`: an order that is evidently wrong is refused.
     batch_size : int, default=None
-        Noisy rows in one call of the base. Bounds memory, does not change results. None chooses by the size of a row.
+        Noisy rows in one call of the base. Bounds memory, does not change the noise. With another batch size a network
+        may round differently, and a few votes may change. None chooses by the size of a row.
     n_jobs : int, default=None
-        Processes or threads, through joblib; `joblib.parallel_config` chooses the backend. Does not change results.
+        Processes or threads, through joblib; `joblib.parallel_config` chooses the backend. Does not change the noise.
     random_state : int, Generator, RandomState or None, default=None
         Seed of all noise. None draws fresh noise at every call. A certificate is a promise about noise the adversary
         does not know: publish the seed after the fact, or use None, where inputs may be chosen by someone who could
