@@ -388,10 +388,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         journal : path-like, default=None
             File in which progress is kept. A call that was stopped, by an interrupt, a kill or a loss of power, is
             continued by the same call, with the same certificates to the last bit as if it had not been stopped;
-            other processes, backends and batch sizes are welcome, another model, certifier or `X` is refused. With
-            ``random_state=None`` the seed is drawn once and kept in the file. `smoothcert.read_journal` shows how far
-            it is. If radii are asked for, a later call may ask for others, give other labels or more samples, and goes
-            on with what is in the file. A file of a run without `radius` is refused then, and the other way round.
+            other processes, backends and batch sizes are welcome (with another batch size a network may round
+            differently), another model, certifier or `X` is refused. With ``random_state=None`` the seed is drawn once
+            and kept in the file. `smoothcert.read_journal` shows how far it is. If radii are asked for, a later call
+            may ask for others, give other labels or more samples, and goes on with what is in the file. A file of a run
+            without `radius` is refused then, and the other way round.
         max_samples : int, default=None
             Samples of an input at most, in place of the certifier's `n_samples`, for inputs that are not decided by
             then; only with `radius`. They are looked at again at 2, 4, 8, ... times `n_samples`, as far as that goes:
