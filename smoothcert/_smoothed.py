@@ -132,9 +132,10 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         net knows (``net.classes_``), or whole numbers from 0, or else the labels in `y`, sorted. They are compared with
         what the net says about the `X` of `fit`: an order that is evidently wrong is refused.
     batch_size : int, default=None
-        Noisy rows in one call of the base. Bounds memory, does not change results. None chooses by the size of a row.
+        Noisy rows in one call of the base. Bounds memory, does not change the noise. With another batch size a network
+        may round differently, and a few votes may change. None chooses by the size of a row.
     n_jobs : int, default=None
-        Processes or threads, through joblib; `joblib.parallel_config` chooses the backend. Does not change results.
+        Processes or threads, through joblib; `joblib.parallel_config` chooses the backend. Does not change the noise.
     random_state : int, Generator, RandomState or None, default=None
         Seed of all noise. None draws fresh noise at every call. A certificate is a promise about noise the adversary
         does not know: publish the seed after the fact, or use None, where inputs may be chosen by someone who could
@@ -387,10 +388,11 @@ class SmoothedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         journal : path-like, default=None
             File in which progress is kept. A call that was stopped, by an interrupt, a kill or a loss of power, is
             continued by the same call, with the same certificates to the last bit as if it had not been stopped;
-            other processes, backends and batch sizes are welcome, another model, certifier or `X` is refused. With
-            ``random_state=None`` the seed is drawn once and kept in the file. `smoothcert.read_journal` shows how far
-            it is. If radii are asked for, a later call may ask for others, give other labels or more samples, and goes
-            on with what is in the file. A file of a run without `radius` is refused then, and the other way round.
+            other processes, backends and batch sizes are welcome (with another batch size a network may round
+            differently), another model, certifier or `X` is refused. With ``random_state=None`` the seed is drawn once
+            and kept in the file. `smoothcert.read_journal` shows how far it is. If radii are asked for, a later call
+            may ask for others, give other labels or more samples, and goes on with what is in the file. A file of a run
+            without `radius` is refused then, and the other way round.
         max_samples : int, default=None
             Samples of an input at most, in place of the certifier's `n_samples`, for inputs that are not decided by
             then; only with `radius`. They are looked at again at 2, 4, 8, ... times `n_samples`, as far as that goes:
