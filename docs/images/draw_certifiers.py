@@ -25,8 +25,8 @@ CURVES = {
     "one_half": ("#6b6b6b", "first order (Cohen et al.)"),
 }
 AVERAGE_RADIUS = {
-    "0.25": {"directional": 0.287, "rivals": 0.266, "one_half": 0.214},
-    "0.50": {"directional": 0.267, "rivals": 0.227, "one_half": 0.091},
+    "0.25": {"directional": 0.290, "rivals": 0.266, "one_half": 0.214},
+    "0.50": {"directional": 0.270, "rivals": 0.227, "one_half": 0.091},
 }
 
 
