@@ -163,7 +163,7 @@ def test_wrong_frames_are_refused():
     with pytest.raises(ValueError, match="Input X contains infinity in column 'a'"):
         clf.fit(holes, Y)
     given = DirectionalCertifier(n_samples=2000, direction=lambda X, labels: np.ones(X.shape))
-    with pytest.raises(ValueError, match="certifier must look for directions itself where X is a DataFrame"):
+    with pytest.raises(ValueError, match="direction must not be a function if X is a DataFrame"):
         smoothed(make_pipeline(ENCODED, LogisticRegression()), certifier=given).fit(FRAME, Y).certify(FRAME[:1])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         clf.fit(FRAME, Y[:-1])

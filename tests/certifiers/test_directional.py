@@ -316,7 +316,7 @@ def words(X, labels):
         ),
         (
             {"direction": zero},
-            "direction must be .* finite vectors that are not zero, got one of length 0",
+            "direction must be .* finite vectors that are not zero, got a vector of length 0",
         ),
         ({"direction": infinite}, "direction must be a function that returns finite vectors .* length inf"),
         (

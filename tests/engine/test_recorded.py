@@ -1,7 +1,7 @@
 """Certificates recorded once: what a seed draws, and what is proved from it, stays the same from version to version.
 
 A change of the noise, of the order of stages or of a tally shows here. Where a certificate is meant to change, record
-again: ``python tests/engine/test_recorded.py`` with the folder ``tests`` on the path.
+again: ``python tests/engine/test_recorded.py`` with the folders ``tests`` and ``examples/extending`` on the path.
 """
 
 import json

@@ -127,7 +127,9 @@ def test_more_samples_later(tmp_path):
     long = clf.certify(INPUTS, radius=contested, journal=path, max_samples=10_000)
     assert_same(long, clf.certify(INPUTS, radius=contested, max_samples=10_000))
     assert long.samples_used.max() == 8100
-    with pytest.raises(ValueError, match=r"max_samples must be at least 8000, .* counted in the journal, got 5000"):
+    with pytest.raises(
+        ValueError, match=r"max_samples must be at least 8000, .* the journal already has for some input, got 5000"
+    ):
         clf.certify(INPUTS, radius=contested, journal=path, max_samples=5000)
     assert read_journal(path).provenance["max_samples"] == 10_000
     assert_same(read_journal(path).certificates, long)  # nothing lost, and the refused question left no trace

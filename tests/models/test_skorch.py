@@ -265,7 +265,7 @@ def test_mistakes_get_clear_errors():
         smoothed(FrozenEstimator(nn.Sequential(nn.Linear(64, 10)))).fit(IMAGES, DIGITS)
     with pytest.raises(TypeError, match=r"got the class Picky\. Wrap it"):
         smoothed(Picky).fit(IMAGES, DIGITS)
-    with pytest.warns(UserWarning, match="X holds bytes up to 255, and sigma=0.3"):
+    with pytest.warns(UserWarning, match="X contains bytes up to 255, and sigma=0.3"):
         smoothed().fit((IMAGES * 255).astype(np.uint8), DIGITS)
     with pytest.raises(TypeError, match="X must be one array, got a mapping"):
         smoothed().fit({"X": IMAGES}, DIGITS)

@@ -130,11 +130,11 @@ def test_rows_that_do_not_fit():
     grid.check(X, np.dtype(np.float32))
     X[1, 2] = 1e30
     for dtype in (np.float32, np.float64):
-        with pytest.raises(ValueError, match=r"got row 1, where a feature has the size of .*e\+3"):
+        with pytest.raises(ValueError, match=r"got row 1, where a feature is .*e\+3\d steps from 0"):
             grid.check(X, np.dtype(dtype))
     X[1, 2] = 2.0**9
     grid.check(X, np.dtype(np.float64))
-    with pytest.raises(ValueError, match="float32 adds noise without rounding"):
+    with pytest.raises(ValueError, match="added in float32 without rounding"):
         grid.check(X, np.dtype(np.float32))
     with pytest.raises(ValueError, match="quantum must be a normal number in float32"):
         make_grid(1e-37, None, 10).check(np.zeros((1, 4)), np.dtype(np.float32))

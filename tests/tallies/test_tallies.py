@@ -201,7 +201,7 @@ def test_fields_are_kept_as_declared_and_not_as_their_types_suggest():
 
 def test_fields_must_be_declared():
     tally = Undeclared(np.array([[5, 1]]), 6, edges=np.zeros(1))
-    with pytest.raises(TypeError, match="Undeclared must declare how its field 'edges' is kept"):
+    with pytest.raises(TypeError, match="Undeclared must list its field 'edges' exactly once"):
         tally[0]
 
 
