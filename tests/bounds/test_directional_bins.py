@@ -104,12 +104,17 @@ def test_no_slope_is_better_than_the_one_found(rng):
     assert np.quantile(best - quick_value, 0.9) < 2e-4  # 3e-5 was seen
 
 
+def falling_shares(rng, n, nearest):
+    """Shares of hits that fall along the direction, more or less steeply, from `nearest` on or farther out."""
+    centre = np.concatenate([[-4.2], (EDGES[1:] + EDGES[:-1]) / 2.0, [4.2]])
+    steep, place = rng.uniform(0.5, 4.0, (n, 1)), rng.uniform(nearest, 2.0, (n, 1))
+    return 1.0 / (1.0 + np.exp(steep * (centre - place)))
+
+
 def test_rows_do_not_depend_on_their_company(rng):
     """Plans, radii and what is expected of them, to the last bit, alone and in groups of any size and order."""
     n = 30
-    centre = np.concatenate([[-4.2], (EDGES[1:] + EDGES[:-1]) / 2.0, [4.2]])
-    steep, place = rng.uniform(0.5, 4.0, (n, 1)), rng.uniform(0.3, 2.0, (n, 1))
-    shares = 1.0 / (1.0 + np.exp(steep * (centre - place)))
+    shares = falling_shares(rng, n, 0.3)
     grad_norm, guess = rng.uniform(0.0, 0.1, (n, 1)), rng.uniform(0.1, 1.5, n)
 
     def everything(rows):
@@ -139,9 +144,7 @@ def test_rows_do_not_depend_on_their_company(rng):
 def test_radii_with_other_values_are_about_those_that_would_be_found(rng):
     """One evaluation tells what wider or narrower limits in the cells are worth, near enough to compare designs."""
     n = 40
-    centre = np.concatenate([[-4.2], (EDGES[1:] + EDGES[:-1]) / 2.0, [4.2]])
-    steep, place = rng.uniform(0.5, 4.0, (n, 1)), rng.uniform(0.5, 2.0, (n, 1))
-    shares = 1.0 / (1.0 + np.exp(steep * (centre - place)))
+    shares = falling_shares(rng, n, 0.5)
     grad_norm, guess = rng.uniform(0.0, 0.1, (n, 1)), rng.uniform(0.3, 1.5, n)
     for _ in range(3):
         cells = plan_cells(EDGES, 1.0 - shares, grad_norm, guess)
@@ -159,6 +162,17 @@ def test_radii_with_other_values_are_about_those_that_would_be_found(rng):
     change, true_change = (each[1:, some] / each[0, some] - 1.0 for each in (radii, again))
     assert np.median(np.abs(true_change)) > 0.01
     assert np.median(np.abs(change - true_change)) < 0.3 * np.median(np.abs(true_change))
+
+
+def test_what_is_not_a_number_certifies_nothing(rng):
+    shares, grad_norm = falling_shares(rng, 4, 0.5), np.full((4, 1), 0.05)
+    cells = plan_cells(EDGES, 1.0 - shares, grad_norm, np.full(4, 0.5))
+    value = np.sum(bin_masses(EDGES) * cells.nu * shares[:, None], axis=-1)
+    limits = np.broadcast_to(grad_norm, value.shape).copy()
+    cells.radius[0], value[1], limits[2] = np.nan, np.nan, np.nan
+    found = cells_radius(EDGES, cells, value, limits, 48)
+    np.testing.assert_array_equal(found[:3], 0.0)
+    assert found[3] > 0.0
 
 
 def test_margins_that_hardly_change_do_not_lead_far():

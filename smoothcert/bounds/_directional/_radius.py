@@ -391,7 +391,8 @@ class _CircleTest:
         self.log_factor[row, cell, vertex] = np.clip(factor, -9.0, 6.0)
         margin = bound - self.threshold - self._edge_losses(along, across, order)[row, vertex]
         self.last_margins = row, cell, k, margin
-        smallest = _smallest(row, margin, len(radius))
+        # No point is tested on a circle whose radius is not a number.
+        smallest = np.where(np.isnan(radius), -np.inf, _smallest(row, margin, len(radius)))
         if watch:
             self.watched[row, cell, vertex] = margin < smallest[row] + _WATCHED
         return smallest

@@ -40,15 +40,22 @@ def _pilot_shares(pilot: RivalTally, row: IntArray, rival: IntArray) -> FloatArr
 
 
 def expected_gradients(
-    pilot: RivalTally, row: IntArray, rival: IntArray, tilts: FloatArray, trials: FloatArray, alpha: float
+    pilot: RivalTally, row: IntArray, rival: IntArray, tilts: FloatArray, trials: Sequence[FloatArray], alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the limits to expect with the given trials in the strata, and the scales of the adaptive limits,
-    zero for the others; shape (n_tests, n_cells)."""
+    """Return the limits to expect with the given trials in the strata, shape (n_trials, n_tests, n_cells), and the
+    scales of the adaptive limits with the first of them, zero for the others; shape (n_tests, n_cells).
+
+    With all trials but the first, adaptive limits are taken to change as those for all classifiers do, which are quick.
+    """
     masses = pilot.plan.stratum_masses * tilts
     centres = pilot_centres(pilot, row, rival)
-    found = _pilot_norms(pilot, row, rival, masses, centres)
-    limit = gradient_across_upper(found, trials[:, None], masses, pilot.n_features, alpha)
-    scales = np.zeros(limit.shape)
+    weights = masses / np.maximum(pilot.stratum_trials[row], 1)[:, None]
+    sums = [pilot.lead_sums(r, b, c) for r, b, c in zip(row, rival, centres, strict=True)]
+    found = np.maximum([each.norm_sq(w) for each, w in zip(sums, weights, strict=True)], 0.0)
+    found = found.reshape(masses.shape[:2])
+    limits = [gradient_across_upper(found, each[:, None], masses, pilot.n_features, alpha) for each in trials]
+    widths = np.array(limits) / np.maximum(limits[0], 1e-12)
+    limit, scales = limits[0], np.zeros(found.shape)
     if pilot.n_features > _MANY_DIMENSIONS:
         shares = _pilot_shares(pilot, row, rival)
         # One after the other: the search ends when all have found their scale, and rows must not see their company.
@@ -56,7 +63,7 @@ def expected_gradients(
             scale, adaptive = adaptive_gradient_scale(
                 np.sqrt(found[i]),
                 masses[i],
-                trials[i],
+                trials[0][i],
                 shares=shares[i],
                 centres=centres[i],
                 n_features=pilot.n_features - 1,
@@ -64,30 +71,7 @@ def expected_gradients(
                 values=_VALUES,
             )
             scales[i], limit[i] = np.where(adaptive < limit[i], scale, 0.0), np.minimum(limit[i], adaptive)
-    return 2.0 * limit, scales
-
-
-def relative_widths(
-    pilot: RivalTally, row: IntArray, rival: IntArray, tilts: FloatArray, trials: Sequence[FloatArray], alpha: float
-) -> FloatArray:
-    """Return by what factors limits are larger with other trials in the strata than with the first, by the limit for
-    all classifiers, which is quick; shape (n_trials, n_tests, n_cells)."""
-    if len(trials) == 1:
-        return np.ones((1, *tilts.shape[:2]))
-    masses = pilot.plan.stratum_masses * tilts
-    found = _pilot_norms(pilot, row, rival, masses, pilot_centres(pilot, row, rival))
-    limits = [gradient_across_upper(found, each[:, None], masses, pilot.n_features, alpha) for each in trials]
-    return np.array(limits) / np.maximum(limits[0], 1e-12)
-
-
-def _pilot_norms(
-    pilot: RivalTally, row: IntArray, rival: IntArray, masses: FloatArray, centres: FloatArray
-) -> FloatArray:
-    """Return the squared norms of the tilted gradients that the pilot has seen, shape (n_tests, n_cells)."""
-    weights = masses / np.maximum(pilot.stratum_trials[row], 1)[:, None]
-    sums = [pilot.lead_sums(r, b, c) for r, b, c in zip(row, rival, centres, strict=True)]
-    found = np.maximum([each.norm_sq(w) for each, w in zip(sums, weights, strict=True)], 0.0)
-    return found.reshape(masses.shape[:2])
+    return 2.0 * limit * widths, scales
 
 
 def gradients_upper(tally: RivalTally, rows: IntArray, place: int, alpha: float) -> FloatArray:

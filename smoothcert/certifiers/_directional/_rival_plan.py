@@ -32,7 +32,7 @@ from ._plan import (
     expected_shares,
     tilts_for,
 )
-from ._rival_gradients import expected_gradients, pilot_centres, relative_widths
+from ._rival_gradients import expected_gradients, pilot_centres
 
 MOST_MEASURED = 8
 """Rivals that are measured at most. A cap of 4 cost up to 3% of the radius on small networks, this one nothing."""
@@ -53,7 +53,7 @@ _ROWS_AT_ONCE = 6
 
 
 _BETTER = 1.003
-"""Factor by which a design must promise more than the best one so far to replace it."""
+"""Factor by which a design must promise more than the first one to replace it."""
 
 _CLEAR_OF_OTHERS = 1.03
 """By what factor the radius against all rivals that are not measured should exceed that against the runner-up."""
@@ -370,18 +370,18 @@ def _cells(
 
     def cells_for(of: IntArray, radius: FloatArray, ridge: FloatArray, start: FloatArray | None) -> Any:
         tilts = tilts_for(plan, _TILT * np.maximum(cell_middles(radius), 0.0))
-        grad_norm, scales = expected_gradients(pilot, row[of], rival[of], tilts, trials[0][of], alpha_gradient)
+        of_trials = [each[of] for each in trials]
+        grad_norms, scales = expected_gradients(pilot, row[of], rival[of], tilts, of_trials, alpha_gradient)
         tilt = np.concatenate([tilts[..., plan.strata]] * 2, axis=-1)
-        found = plan_cells(edges, misses[of], grad_norm, radius, ridge, start=start, tilt=tilt)
-        return found, tilts, scales, grad_norm
+        found = plan_cells(edges, misses[of], grad_norms[0], radius, ridge, start=start, tilt=tilt)
+        return found, tilts, scales, grad_norms
 
     everything = np.arange(len(row))
     ridge = width * variance / np.sqrt(np.sum(both_mass * variance, axis=-1))[:, None]
-    cells, tilts, scales, grad_norm = cells_for(everything, guess, ridge[:, None], None)
+    cells, tilts, scales, grad_norms = cells_for(everything, guess, ridge[:, None], None)
     of_votes = rival_variance(cells.nu[..., :n_bins], cells.nu[..., n_bins:], own[:, None], other[:, None])
     spreads = np.array([np.sqrt(np.sum(mass * factor[:, None] * of_votes, axis=-1)) for factor in thin])
     values = np.sum(both_mass * cells.nu * hits[:, None], axis=-1) - width * spreads
-    grad_norms = grad_norm * relative_widths(pilot, row, rival, tilts, trials, alpha_gradient)
     radii = expected_radii(edges, cells, values, grad_norms, _VERTICES, threshold=1.0)
     better = np.maximum(np.where(radii[0] > 0.0, radii[0], guess), _LEAST_RADIUS)
     again = np.flatnonzero(np.abs(better - guess) > _NEAR_ENOUGH * guess)
