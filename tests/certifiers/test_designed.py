@@ -10,6 +10,8 @@ from scipy import optimize, stats
 
 from smoothcert import DirectionalCertifier
 from smoothcert.certifiers._directional._designs import DESIGNS, PILOT_DESIGN
+from smoothcert.certifiers._directional._rival_gradients import gradients_upper
+from smoothcert.confidence._adaptive_gradient import N_BLOCKS
 
 FALSE_ALARM = 1e-4
 ALL_DESIGNS = (*DESIGNS, ((0.0, 0.7, 1.0), (0.4, 0.3, 0.3)))
@@ -150,12 +152,30 @@ def test_confident_votes_gain_by_a_design():
 
 
 @pytest.mark.slow
-def test_radii_above_the_truth_are_rare_with_adaptive_limits_of_gradients():
+@pytest.mark.parametrize(("design", "n_samples"), [(PILOT_DESIGN, 4000), (None, 20_000)])
+def test_radii_above_the_truth_are_rare_with_adaptive_limits_of_gradients(design, n_samples):
     """From about a hundred dimensions on the pilot chooses limits that adapt to how often votes differ."""
     alpha = 0.2
-    certifier = designed(PILOT_DESIGN)(4000, alpha=alpha, direction=off_by(15.0), n_bins=16)
-    tally = under_test.sample_tally(certifier, half_space, 3, 4000, 30, 120, seed=9, n_pilots=3)
+    certifier = designed(design)(n_samples, alpha=alpha, direction=off_by(15.0), n_bins=16)
+    tally = under_test.sample_tally(certifier, half_space, 3, n_samples, 30, 120, seed=9, n_pilots=3)
     assert np.any(tally.plan.scales > 0.0)
+    # Some strata have too few samples for the limit.
+    assert np.any(tally.stratum_trials < N_BLOCKS)
     radius = certifier.certify_tally(tally).radius
     assert np.sum(radius > truth("half-space", 120)) <= stats.binom.ppf(1 - FALSE_ALARM, 30, alpha)
     assert np.mean(radius) > 0.3 * truth("half-space", 120)
+
+
+def test_strata_with_few_samples_hardly_widen_the_limits_of_gradients():
+    """Drawn at random, a few of tens of thousands of samples fall into the strata far out; how few is chance."""
+    certifier = designed(None)(40_000, direction=off_by(30.0))
+    tally = under_test.sample_tally(certifier, half_space, 3, 40_000, 1, 120, seed=10)
+    assert np.any(tally.plan.scales > 0.0)
+    assert tally.plan.stratum_masses[-1] < 3e-4
+    farthest = tally.plan.strata == tally.plan.n_strata - 1
+    tally.bin_trials[:, farthest], tally.bin_hits[..., farthest] = 0, 0
+    limits = []
+    for trials in (N_BLOCKS - 1, N_BLOCKS):
+        tally.bin_trials[0, -1] = trials
+        limits.append(gradients_upper(tally, np.array([0]), 0, 0.0002))
+    assert np.all(limits[0] < limits[1] + 0.01)

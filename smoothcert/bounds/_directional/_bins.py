@@ -125,8 +125,6 @@ def solve_bins(
         growth = np.expm1(t)
         nu = base + scale * (growth - t - np.where(upper, 0.0, step))
         inner = inner_integral(log_w, nu, slope, across)
-        if number == n_steps:
-            break
         missed = inner.missed
         allowed = bins.misses + bins.ridge * nu
         excess = share[0] * missed[0] + share[1] * missed[1] - allowed
@@ -140,6 +138,8 @@ def solve_bins(
             ahead[crossing] = _other_side(share, missed, allowed, upper, touch, kink, crossing)
         inside = ((ahead > least) & (ahead < most)) | (ahead == distance)
         distance = _away(np.where(inside, ahead, (least + most) / 2.0), kink)
+    # The last step is for the next slope.
+    upper = distance >= 0.0
     end = np.where(upper, distance + touch[1], distance + kink + touch[0])
     return nu, inner, WarmStart(upper, end)
 
@@ -166,13 +166,21 @@ def _newton(
         target = own - excess / of_all
         # The upper curve is missed more often than the lower one.
         target = np.where(upper, np.clip(target, allowed, allowed / share[1]), target)
-        held, wanted = -ndtri(np.clip([own, target], _LEAST_SHARE, 1.0 - _LEAST_SHARE))
+        held, wanted = _tail_quantile(own), _tail_quantile(target)
         # Far out in the tail the ridge would hide how fast the share comes back.
         fall = (rate + np.where((np.abs(held) < 3.0) | (allowed > 1.0), bins.ridge, 0.0)) * rise
         linear = (own > _PROBIT_BELOW) | (allowed > 1.0)
         step = np.where(linear, excess, (wanted - held) * density(held) * of_all) / fall
     # Nothing is to be learnt where nothing is missed.
     return np.where((own > _LEAST_SHARE) & np.isfinite(step), step, np.inf)
+
+
+def _tail_quantile(share: FloatArray) -> FloatArray:
+    """Return about where the upper tail of the normal law has this share, for shares up to one half; off by up to
+    0.003 (Hastings 1955)."""
+    t = np.sqrt(-2.0 * np.log(np.clip(share, _LEAST_SHARE, 0.5)))
+    about: FloatArray = t - (2.30753 + 0.27061 * t) / (1.0 + t * (0.99229 + 0.04481 * t))
+    return about
 
 
 def _other_side(

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from ..._numerics import LARGEST_GRADIENT, SAFETY
 from ..._validation import FloatArray, as_float_array, broadcast, check_grad_norm, check_interval, check_probability
-from ._dual import best_multipliers, dual_value
+from ._dual import USUAL_SLOPE, best_multipliers, dual_value
 from ._integral import bin_masses, chord_ends
 from ._radius import cells_radius, n_functions, plan_cells
 
@@ -206,16 +206,16 @@ def _radius_from(
     mass = np.tile(bin_masses(edges), n_functions(edges, misses))
     best = np.zeros(len(misses))
     guess = np.clip(guess, 1e-3, 6.0)
-    start = None
+    slopes: FloatArray | float = USUAL_SLOPE
     for _ in range(4):
-        cells = plan_cells(edges, misses, grad_norm[:, None], guess, start=start)
+        cells = plan_cells(edges, misses, grad_norm[:, None], guess, start=slopes)
         value = np.sum(mass * cells.nu * (1.0 - misses[:, None]), axis=-1)
         limits = np.broadcast_to(grad_norm[:, None], value.shape)
         radius = cells_radius(edges, cells, value, limits, n_vertices, threshold)
         best = np.maximum(best, radius)
         if np.all(np.abs(radius - guess) <= 0.003 * guess):
             break
-        guess, start = np.where(radius > 0.0, radius, guess / 2.0), cells.k
+        guess, slopes = np.where(radius > 0.0, radius, guess / 2.0), cells.relative_slopes
     return best
 
 

@@ -9,25 +9,38 @@ each bin of `z1`, and a slope `k`, the certificate needs the mean of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from ..._numerics import density, exp_tangent_roots
-from ..._validation import BoolArray, FloatArray
+from ..._validation import FloatArray
 
 _LOG_ZERO = -600.0
 """Stands for the logarithm of zero; whatever it multiplies vanishes in double precision, and the exponential of its
 negative does not overflow."""
 
-# Both roots for square roots of twice the gap, at equal steps: values, and the differences to the next. The step is
-# short enough for validity: roots are off by at most 5e-7 before they are polished, the integral by about the square of
-# that, and `SAFETY` covers more. Beyond the end the gap is at least 98: the exponential of the lower root vanishes
-# beside it, and the upper root is found by iteration.
-_TABLE_END, _TABLE_STEPS = 14.0, 2**12
-_values = np.array(exp_tangent_roots(np.square(np.linspace(0.0, _TABLE_END, _TABLE_STEPS + 1)) / 2.0))
-_TABLE, _TABLE_RISE = np.ascontiguousarray(_values[:, :-1]), np.diff(_values)
+# Both roots as functions of the square root `s` of twice the gap, at equal steps: values, first derivatives and halved
+# second ones. The third derivatives are at most 1/6, so that half a step away roots are off by at most 1.2e-9, which
+# changes the integral by about the square of that. Beyond the end the gap is at least 98: the exponential of the lower
+# root vanishes beside it, and the upper root is found by iteration.
+_TABLE_END, _TABLE_STEPS = 14.0, 2**11
+_TICKS = _TABLE_STEPS / _TABLE_END
+
+
+def _table() -> tuple[FloatArray, FloatArray, FloatArray]:
+    s = np.arange(_TABLE_STEPS + 1) / _TICKS
+    roots = np.array(exp_tangent_roots(np.square(s) / 2.0))
+    rise = np.expm1(roots[:, 1:])
+    first, second = np.array([[-1.0], [1.0]]), np.full((2, 1), -1.0 / 3.0)
+    first = np.concatenate([first, s[1:] / rise], axis=1)
+    second = np.concatenate([second, (1.0 - np.square(first[:, 1:]) * (1.0 + rise)) / rise], axis=1)
+    return roots, first, second / 2.0
+
+
+_ROOTS, _FIRST, _HALF_SECOND = _table()
 
 
 class ChordEnds(NamedTuple):
@@ -87,32 +100,34 @@ def chord_ends(edges: FloatArray, along: FloatArray) -> ChordEnds:
 class InnerIntegral:
     """The parts of `J`: ``J = lifted - nu (1 - missed) - k moment``, and what its derivatives need.
 
-    The integrand is negative between two roots `z`, if there is a cut at all. The lower one comes first along the
-    leading axis, as in the noise's densities there, `at`, and in the rates at which `missed` falls with `nu` there.
+    The integrand is negative between two roots `z`; where it is nowhere negative they are the same. The lower one comes
+    first along the leading axis, as in the noise's densities there, `at`, and in the rates at which `missed` falls with
+    `nu` there.
     """
 
     log_w: FloatArray
     across: FloatArray
-    cut: BoolArray
     z: FloatArray
     at: FloatArray
     rate: FloatArray
 
-    @property
+    @cached_property
     def missed(self) -> FloatArray:
         below, above = ndtr(_outwards(self.z))
-        return np.where(self.cut, below + above, 1.0)
+        return np.add(below, above, out=below)
 
-    @property
+    @cached_property
     def moment(self) -> FloatArray:
-        return np.where(self.cut, self.at[0] - self.at[1], 0.0)
+        return self.at[0] - self.at[1]
 
-    @property
+    @cached_property
     def lifted(self) -> FloatArray:
         moved = self.z - self.across
-        side = np.where(moved[0] + moved[1] > 0.0, -1.0, 1.0)
-        low, high = ndtr(side * moved)
-        return np.where(self.cut, np.exp(np.maximum(self.log_w, _LOG_ZERO)) * side * (high - low), 0.0)
+        side = np.copysign(1.0, moved[0] + moved[1])
+        # Differences from the tail that is smaller.
+        moved *= -side
+        low, high = ndtr(moved)
+        return np.exp(np.maximum(self.log_w, _LOG_ZERO)) * side * (low - high)
 
 
 def _outwards(pair: FloatArray) -> FloatArray:
@@ -131,16 +146,16 @@ def inner_integral(log_w: FloatArray, nu: FloatArray, k: FloatArray, across: Flo
     ratio = across / k
     # Where the line touches the curve when `nu` is smallest, times `across`. It is computed without `nu`: a large one
     # would swallow the roots.
-    touch = np.square(across) / 2.0 - np.log(ratio) - log_w
+    touch = (np.square(across) / 2.0 - np.log(ratio)) - log_w
     gap = ratio * nu + (touch - 1.0)
-    cut = gap > 0.0
-    gap = np.maximum(gap, 0.0)
+    np.maximum(gap, 0.0, out=gap)
     t, rise = _roots(gap)
-    z = (t + touch) / across
-    at = density(z)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.where(cut, at / (k * np.abs(rise)), 0.0)
-    return InnerIntegral(log_w, across, cut, z, at, rate)
+    t += touch
+    t /= across
+    at = density(t)
+    rise *= k
+    rate = np.divide(at, np.abs(rise, out=rise), out=np.zeros_like(at), where=rise != 0.0)
+    return InnerIntegral(log_w, across, t, at, rate)
 
 
 def tangent_roots(gap: FloatArray) -> FloatArray:
@@ -149,21 +164,22 @@ def tangent_roots(gap: FloatArray) -> FloatArray:
 
 
 def _roots(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return both roots `t` of ``exp(t) - 1 - t = gap``, with ``exp(t) - 1``: from a table, polished by one Newton
-    step."""
+    """Return both roots `t` of ``exp(t) - 1 - t = gap``, with ``exp(t) - 1``; zeros without a gap."""
     s = np.sqrt(2.0 * gap)
-    place = np.minimum(s * (_TABLE_STEPS / _TABLE_END), _TABLE_STEPS - 1e-9)
+    place = s * _TICKS
+    np.minimum(place, _TABLE_STEPS, out=place)
+    place += 0.5
     index = place.astype(np.intp)
-    t = np.take(_TABLE, index, axis=1) + (place - index) * np.take(_TABLE_RISE, index, axis=1)
-    far = s > _TABLE_END
+    s -= index * (1.0 / _TICKS)
+    t = np.take(_HALF_SECOND, index, axis=1)
+    t *= s
+    t += np.take(_FIRST, index, axis=1)
+    t *= s
+    t += np.take(_ROOTS, index, axis=1)
+    far = s > 0.5 / _TICKS * (1.0 + 1e-9)
     if np.any(far):
         t[:, far] = _far_roots(gap[far])
-    rise = np.expm1(t)
-    # Near the touching point steps of the table are too short for the polish to be exact, and too short to matter.
-    polish = np.broadcast_to(s > 0.02, t.shape)
-    step = np.divide(rise - t - gap, rise, out=np.zeros_like(t), where=polish)
-    # The exponential follows the short step by its first term.
-    return t - step, rise - step * (1.0 + rise)
+    return t, t + gap
 
 
 def _far_roots(gap: FloatArray) -> FloatArray:

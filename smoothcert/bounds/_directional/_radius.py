@@ -99,6 +99,11 @@ class Cells:
     radius: FloatArray
     tilt: FloatArray
 
+    @property
+    def relative_slopes(self) -> FloatArray:
+        """Slopes over displacements across, shape (n_rows, n_cells)."""
+        return self.k / self.across
+
     def replaced(self, rows: IndexArray, others: Cells) -> Cells:
         """Return these cells, with others for some rows."""
         mine = [np.array(values) for values in vars(self).values()]
@@ -132,12 +137,12 @@ def plan_cells(
     grad_norm: FloatArray,
     radius: FloatArray,
     ridge: FloatArray | None = None,
-    start: FloatArray | None = None,
+    start: FloatArray | float = USUAL_SLOPE,
     tilt: FloatArray | float = 1.0,
 ) -> Cells:
-    """Return cells with the multipliers that are best at distance `radius`, given shares of misses in the bins."""
+    """Return cells with the multipliers that are best at distance `radius`, given shares of misses in the bins; slopes
+    are searched from `start`, relative to the displacements across."""
     along, across = cell_middles(radius), radius[:, None] * _height
-    start = across * USUAL_SLOPE if start is None else start
     tilt = np.broadcast_to(tilt, (*along.shape, misses.shape[-1]))
     nu, k, _ = best_multipliers(
         _repeated(chord_ends(edges, along), n_functions(edges, misses)),
@@ -145,7 +150,7 @@ def plan_cells(
         np.broadcast_to(grad_norm, along.shape),
         across,
         0.0 if ridge is None else ridge,
-        start,
+        start * across,
         tilt=tilt,
     )
     return Cells(radius[:, None] * BORDERS, nu, k, across, radius, tilt)
@@ -371,7 +376,8 @@ class _CircleTest:
         """Return the margins of circles of these radii for some rows, over all points or over those that are watched;
         with `watch`, points with margins near the smallest are watched from now on."""
         along, across, order = self._polygon(radius)
-        tested = self._tested(along, order) & going[:, None, None]
+        unknown = np.isnan(radius)
+        tested = self._tested(along, order) & (going & ~unknown)[:, None, None]
         row, cell, vertex = np.nonzero(tested if everything else tested & self.watched)
         y = across[row, vertex]
         base = self.cells.k[row, cell] * y / self.cells.across[row, cell]
@@ -382,7 +388,7 @@ class _CircleTest:
         grad_norm = self.grad_norm[row, cell]
         bound = self.value[row, cell] - k * grad_norm + integral - self.rounding[row, cell]
         # A Newton step uphill in the logarithm, for the next call; whatever the slope is, the bound is valid.
-        step = np.clip((by_k - grad_norm) / np.maximum(-bend * k, 1e-9), -0.7, 0.7)
+        step = np.nan_to_num(np.clip((by_k - grad_norm) / np.maximum(-bend * k, 1e-9), -0.7, 0.7))
         # One that turns back goes half as far as the last at most, or it might go to and fro for ever.
         last = np.abs(self.last_step[row, cell, vertex])
         step = np.where(step * self.last_step[row, cell, vertex] < 0.0, np.clip(step, -last / 2.0, last / 2.0), step)
@@ -391,8 +397,7 @@ class _CircleTest:
         self.log_factor[row, cell, vertex] = np.clip(factor, -9.0, 6.0)
         margin = bound - self.threshold - self._edge_losses(along, across, order)[row, vertex]
         self.last_margins = row, cell, k, margin
-        # No point is tested on a circle whose radius is not a number.
-        smallest = np.where(np.isnan(radius), -np.inf, _smallest(row, margin, len(radius)))
+        smallest = np.where(unknown, -np.inf, _smallest(row, margin, len(radius)))
         if watch:
             self.watched[row, cell, vertex] = margin < smallest[row] + _WATCHED
         return smallest
@@ -451,8 +456,8 @@ class _CircleTest:
 def _smallest(row: IndexArray, margin: FloatArray, n_rows: int) -> FloatArray:
     """Return the smallest margin of each row; what cannot be computed is refused."""
     smallest = np.full(n_rows, np.inf)
-    np.minimum.at(smallest, row, margin)
-    return np.where(np.isnan(smallest), -np.inf, smallest)
+    np.minimum.at(smallest, row, np.where(np.isnan(margin), -np.inf, margin))
+    return smallest
 
 
 def _put_back(around: NDArray[Any], order: IndexArray) -> NDArray[Any]:

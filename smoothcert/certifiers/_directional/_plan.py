@@ -15,6 +15,7 @@ from scipy.special import expit, ndtr, ndtri
 from ..._numerics import LARGEST_GRADIENT, SAFETY
 from ..._validation import BoolArray, FloatArray
 from ...bounds import first_order_radius
+from ...bounds._directional._dual import USUAL_SLOPE
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import Cells, cell_middles, expected_radius, plan_cells
 from ...confidence import binomial_lower, stratified_gradient_upper
@@ -154,7 +155,7 @@ def _cells(
     mass, variance = bin_masses(edges), guesses * (1.0 - guesses)
     strata = np.bincount(plan.strata, weights=mass)
 
-    def cells_for(rows: Any, radius: FloatArray, ridge: FloatArray, start: FloatArray | None) -> Any:
+    def cells_for(rows: Any, radius: FloatArray, ridge: FloatArray, start: FloatArray | float) -> Any:
         tilts = tilts_for(plan, _TILT * np.maximum(cell_middles(radius), 0.0))
         own = pilot[rows]
         found = np.maximum(own.norm_sq(strata * tilts / np.maximum(own.stratum_trials, 1)[:, None]), 0.0)
@@ -164,7 +165,7 @@ def _cells(
         return plan_cells(edges, misses, grad_norm, radius, ridge, start=start, tilt=tilt), tilts, grad_norm
 
     ridge = width * variance / np.sqrt(np.sum(mass * variance, axis=-1))[:, None]
-    cells, tilts, grad_norm = cells_for(slice(None), guess, ridge[:, None], None)
+    cells, tilts, grad_norm = cells_for(slice(None), guess, ridge[:, None], USUAL_SLOPE)
     spread = np.sqrt(np.sum(mass * np.square(cells.nu) * variance[:, None], axis=-1))
     value = np.sum(mass * cells.nu * guesses[:, None], axis=-1) - width * spread
     radius = expected_radius(edges, cells, value, grad_norm, _VERTICES)
@@ -172,7 +173,7 @@ def _cells(
     again = np.flatnonzero(np.abs(better - guess) > _NEAR_ENOUGH * guess)
     if len(again):
         ridge = width * variance[again, None] / np.maximum(spread[again], 1e-6)[..., None]
-        others, other_tilts, _ = cells_for(again, better[again], ridge, cells.k[again])
+        others, other_tilts, _ = cells_for(again, better[again], ridge, cells.relative_slopes[again])
         tilts[again] = other_tilts
         cells = cells.replaced(again, others)
     return cells, tilts, radius

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..._numerics import LARGEST_GRADIENT, SAFETY
 from ..._validation import FloatArray
 from ...confidence import adaptive_gradient_scale, adaptive_gradient_upper
+from ...confidence._adaptive_gradient import N_BLOCKS
 from ...tallies import IntArray, RivalTally
 from ._plan import gradient_across_upper
 
@@ -60,9 +62,10 @@ def expected_gradients(
         shares = _pilot_shares(pilot, row, rival)
         # One after the other: the search ends when all have found their scale, and rows must not see their company.
         for i in range(len(row)):
+            used, unused = _without_thin_strata(masses[i], trials[0][i])
             scale, adaptive = adaptive_gradient_scale(
                 np.sqrt(found[i]),
-                masses[i],
+                used,
                 trials[0][i],
                 shares=shares[i],
                 centres=centres[i],
@@ -70,6 +73,7 @@ def expected_gradients(
                 alpha=alpha,
                 values=_VALUES,
             )
+            adaptive = adaptive + unused
             scales[i], limit[i] = np.where(adaptive < limit[i], scale, 0.0), np.minimum(limit[i], adaptive)
     return 2.0 * limit * widths, scales
 
@@ -87,16 +91,29 @@ def gradients_upper(tally: RivalTally, rows: IntArray, place: int, alpha: float)
         row, scale = rows[i], plan.scales[rows[i], place]
         chosen, centres = scale > 0.0, plan.centres[row, place]
         sums = tally.lead_sums(row, place, centres)
-        limit[i, chosen] = adaptive_gradient_upper(
-            sums.norm_sq(weights[i, chosen]),
+        used, unused = _without_thin_strata(masses[i, chosen], trials[i])
+        adaptive = adaptive_gradient_upper(
+            sums.norm_sq(used / np.maximum(trials[i], 1)),
             sums.within,
             sums.squares_up(trials[i]),
             scale[chosen],
-            masses[i, chosen],
+            used,
             counts=tally.lead_counts(row, place),
             centres=centres,
             n_features=tally.n_features - 1,
             alpha=alpha,
             values=_VALUES,
         )
+        limit[i, chosen] = (adaptive + unused) * (1.0 + SAFETY)
     return 2.0 * limit
+
+
+def _without_thin_strata(masses: FloatArray, trials: FloatArray | IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the masses, none in strata with too few samples for the adaptive limit, and how long the sum of the
+    gradients in these can be at most.
+
+    Votes have no part in the choice: given how many samples fall into the strata, the limit holds for those that are
+    left, and the others are added by the triangle inequality.
+    """
+    thin = trials < N_BLOCKS
+    return np.where(thin, 0.0, masses), LARGEST_GRADIENT * np.sum(np.where(thin, masses, 0.0), axis=-1)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..._validation import BoolArray, FloatArray
 from ...bounds import first_order_radius
+from ...bounds._directional._dual import USUAL_SLOPE
 from ...bounds._directional._integral import bin_masses
 from ...bounds._directional._radius import N_CELLS, Cells, cell_middles, expected_radii, plan_cells
 from ...confidence import rival_limits, stratified_share_upper
@@ -193,7 +194,7 @@ def _complete(
     near[designed] = _near_together(
         pilot[designed], usable[designed], design[designed], reach[designed], n_estimation, levels.alpha
     )
-    tests = [first_tests, _plan_tests(pilot, near, by_votes, design, n_estimation, levels)]
+    tests = [first_tests, _plan_tests(pilot, near, by_votes, design, n_estimation, levels, alike=first_tests)]
     promised = by_votes.copy()  # the better of both kinds of test, for each rival of the plan
     for test in tests:
         of_votes = np.where(designed[test.row], 0.0, by_votes[test.row, test.rival])
@@ -309,9 +310,10 @@ def _plan_tests(
     n_estimation: int,
     levels: Levels,
     elsewhere: Sequence[FloatArray] = (),
+    alike: _Tests | None = None,
 ) -> _Tests:
     """Return the plans for some rivals of the pilot's plan, with noise drawn by a design, and what to expect of them
-    with others."""
+    with others. Slopes are about those of tests of the same rows, if there are any."""
     row, rival = np.nonzero(which)
     edges = np.asarray(pilot.plan.edges)
     mass = bin_masses(edges)
@@ -337,8 +339,12 @@ def _plan_tests(
         others = np.zeros((0, len(elsewhere)))
         return _Tests(row, rival, cells, strata, none, strata[:, 0], guesses, none[:, 0], others)
     designs = [each[row] for each in (design, *elsewhere)]
+    slopes = np.full((len(row), N_CELLS), USUAL_SLOPE)
+    if alike is not None and len(alike.row):
+        place = np.minimum(np.searchsorted(alike.row, row), len(alike.row) - 1)
+        slopes = np.where((alike.row[place] == row)[:, None], alike.cells.relative_slopes[place], slopes)
     cells, tilts, scales, radii = _cells(
-        pilot, row, rival, guesses, guess, designs, width, n_estimation, levels.gradient
+        pilot, row, rival, guesses, guess, slopes, designs, width, n_estimation, levels.gradient
     )
     centres = pilot_centres(pilot, row, rival)
     return _Tests(row, rival, cells, tilts, scales, centres, guesses, radii[0], radii[1:].T)
@@ -350,6 +356,7 @@ def _cells(
     rival: IntArray,
     guesses: FloatArray,
     guess: FloatArray,
+    slopes: FloatArray,
     designs: list[FloatArray],
     width: float,
     n_estimation: int,
@@ -368,7 +375,7 @@ def _cells(
     variance = np.concatenate([own * (1.0 - own + other), other * (1.0 - other + own)], axis=1) * np.tile(thin[0], 2)
     trials = [np.rint(n_estimation * np.where(design > 0.0, design, plan.stratum_masses)) for design in designs]
 
-    def cells_for(of: IntArray, radius: FloatArray, ridge: FloatArray, start: FloatArray | None) -> Any:
+    def cells_for(of: IntArray, radius: FloatArray, ridge: FloatArray, start: FloatArray) -> Any:
         tilts = tilts_for(plan, _TILT * np.maximum(cell_middles(radius), 0.0))
         of_trials = [each[of] for each in trials]
         grad_norms, scales = expected_gradients(pilot, row[of], rival[of], tilts, of_trials, alpha_gradient)
@@ -378,7 +385,7 @@ def _cells(
 
     everything = np.arange(len(row))
     ridge = width * variance / np.sqrt(np.sum(both_mass * variance, axis=-1))[:, None]
-    cells, tilts, scales, grad_norms = cells_for(everything, guess, ridge[:, None], None)
+    cells, tilts, scales, grad_norms = cells_for(everything, guess, ridge[:, None], slopes)
     of_votes = rival_variance(cells.nu[..., :n_bins], cells.nu[..., n_bins:], own[:, None], other[:, None])
     spreads = np.array([np.sqrt(np.sum(mass * factor[:, None] * of_votes, axis=-1)) for factor in thin])
     values = np.sum(both_mass * cells.nu * hits[:, None], axis=-1) - width * spreads
@@ -387,7 +394,7 @@ def _cells(
     again = np.flatnonzero(np.abs(better - guess) > _NEAR_ENOUGH * guess)
     if len(again):
         ridge = width * variance[again, None] / np.maximum(spreads[0][again], 1e-6)[..., None]
-        others, tilts[again], scales[again], _ = cells_for(again, better[again], ridge, cells.k[again])
+        others, tilts[again], scales[again], _ = cells_for(again, better[again], ridge, cells.relative_slopes[again])
         cells = cells.replaced(again, others)
     return cells, tilts, scales, radii
 
