@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from ..._numerics import density
 from ..._validation import BoolArray, FloatArray
-from ._integral import ChordEnds, InnerIntegral, inner_integral, tangent_roots
+from ._integral import ChordEnds, InnerIntegral, RoughIntegral, inner_integral, tangent_roots
 
 # All of these are about how fast good multipliers are found. The bound is valid for any multipliers.
 
@@ -124,7 +124,7 @@ def solve_bins(
         t = np.minimum(np.where(upper, side[1], side[0]) * t, 300.0)
         growth = np.expm1(t)
         nu = base + scale * (growth - t - np.where(upper, 0.0, step))
-        inner = inner_integral(log_w, nu, slope, across)
+        inner = inner_integral(log_w, nu, slope, across, kind=RoughIntegral)
         missed = inner.missed
         allowed = bins.misses + bins.ridge * nu
         excess = share[0] * missed[0] + share[1] * missed[1] - allowed
