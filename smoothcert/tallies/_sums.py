@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array
 
 from .._validation import FloatArray
 from ._base import IntArray
@@ -134,7 +134,7 @@ def class_sums(
     hits = np.bincount(group * n_bins + place, minlength=n_groups * n_bins).reshape(n_groups, n_bins)
     slot, n_slots = group * n_strata + strata[place], n_groups * n_strata
     # Each sample belongs to one slot: a sparse product takes one addition a number, whatever the number of slots.
-    ones = csr_array((np.ones(len(slot)), (slot, np.arange(len(slot)))), shape=(n_slots, len(slot)))
+    ones = csc_array((np.ones(len(slot)), slot, np.arange(len(slot) + 1)), shape=(n_slots, len(slot)))
     total = ones @ wide if on_host else (wide.new_tensor(ones.toarray()) @ wide).cpu().numpy()
     across = total - (total @ direction)[:, None] * direction
     length_across = lengths - np.square(along)
