@@ -1,7 +1,7 @@
 """The directional certificate and the first order, both against rivals, on CIFAR-10 images by how contested they are.
 
-The network comes from `training.py cifar10 --recipes noise --sigmas 0.25 --epochs 12 --train-only`. Images are sorted by
-the share of votes in 1000 samples; only those that are classified correctly are taken.
+The network comes from `training.py cifar10 --recipes noise --sigmas 0.25 --epochs 12 --train-only`. Images are sorted
+by the share of votes in 1000 samples; only those that are classified correctly are taken.
 Run: python benchmarks/contested.py NET.pt --sigma 0.25 [--images 50] [--out results/contested_0.25.tsv]
 """
 

@@ -118,7 +118,7 @@ def solve_bins(
     other = np.exp(np.minimum(9.0 * across, 30.0)) / across
     least, most = -kink, np.where(side[1] < 0.0, np.maximum(other, 9.0 - touch[1]), 9.0 - touch[1])
     distance = np.minimum(distance, most)
-    for number in range(n_steps + 1):
+    for _ in range(n_steps + 1):
         upper = distance >= 0.0
         t = across * np.where(upper, distance, distance + kink)
         t = np.minimum(np.where(upper, side[1], side[0]) * t, 300.0)

@@ -114,11 +114,13 @@ class InnerIntegral:
     @cached_property
     def missed(self) -> FloatArray:
         below, above = ndtr(_outwards(self.z))
-        return np.add(below, above, out=below)
+        missed: FloatArray = np.add(below, above, out=below)
+        return missed
 
     @cached_property
     def moment(self) -> FloatArray:
-        return self.at[0] - self.at[1]
+        moment: FloatArray = self.at[0] - self.at[1]
+        return moment
 
     @cached_property
     def lifted(self) -> FloatArray:
@@ -127,7 +129,8 @@ class InnerIntegral:
         # Differences from the tail that is smaller.
         moved *= -side
         low, high = ndtr(moved)
-        return np.exp(np.maximum(self.log_w, _LOG_ZERO)) * side * (low - high)
+        lifted: FloatArray = np.exp(np.maximum(self.log_w, _LOG_ZERO)) * side * (low - high)
+        return lifted
 
 
 class RoughIntegral(InnerIntegral):
@@ -136,7 +139,8 @@ class RoughIntegral(InnerIntegral):
     @cached_property
     def missed(self) -> FloatArray:
         below, above = _rough_tail(_outwards(-self.z), self.at)
-        return np.add(below, above, out=below)
+        missed: FloatArray = np.add(below, above, out=below)
+        return missed
 
     @cached_property
     def lifted(self) -> FloatArray:
@@ -145,7 +149,8 @@ class RoughIntegral(InnerIntegral):
         at = density(moved)
         moved *= side
         low, high = _rough_tail(moved, at)
-        return np.exp(np.maximum(self.log_w, _LOG_ZERO)) * side * (low - high)
+        lifted: FloatArray = np.exp(np.maximum(self.log_w, _LOG_ZERO)) * side * (low - high)
+        return lifted
 
 
 def _rough_tail(x: FloatArray, at: FloatArray) -> FloatArray:
