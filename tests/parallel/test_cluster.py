@@ -11,6 +11,7 @@ from joblib._parallel_backends import ThreadingBackend
 from sklearn.naive_bayes import GaussianNB
 
 from smoothcert import read_journal
+from smoothcert._engine import _collect
 
 
 class Witness(GaussianNB):
@@ -41,6 +42,11 @@ def witnessed(diary):
     return clf
 
 
+def always_send_short_tasks(monkeypatch):
+    monkeypatch.setattr(_collect, "_TASK_SECONDS", 1e-6)
+    monkeypatch.setattr(_collect, "_NOT_WORTH_SENDING", 0.0)  # however fast this machine is
+
+
 class RoundsBackend(ThreadingBackend):
     """Gives all results back at once, as those of Ray and Spark do."""
 
@@ -49,7 +55,7 @@ class RoundsBackend(ThreadingBackend):
 
 def test_backends_that_return_lists_work_in_rounds(tmp_path, monkeypatch):
     register_parallel_backend("rounds", RoundsBackend)
-    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-6)
+    always_send_short_tasks(monkeypatch)
     clf = long_runs.model()
     reference = clf.certify(INPUTS)
     from smoothcert._journal._writer import Journal
@@ -71,7 +77,7 @@ def test_backends_that_return_lists_work_in_rounds(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
 def test_local_processes_read_the_model_once(backend, tmp_path, monkeypatch):
-    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-6)
+    always_send_short_tasks(monkeypatch)
     clf = witnessed(tmp_path / "diary")
     with parallel_config(backend=backend, n_jobs=2):
         assert_same(clf.certify(INPUTS), long_runs_reference(clf))
@@ -89,7 +95,7 @@ def long_runs_reference(clf):
 @pytest.mark.filterwarnings("ignore")  # Dask's own, about ports in use
 def test_dask_sends_the_model_once_to_each_worker(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("smoothcert._engine._collect._TASK_SECONDS", 1e-6)
+    always_send_short_tasks(monkeypatch)
     clf = witnessed(tmp_path / "diary")
     reference = clf.certify(INPUTS)
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
