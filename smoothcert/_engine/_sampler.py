@@ -14,6 +14,7 @@ from .._models import Voter
 from .._noise import Grid, Seed, block_slices, moved_into_strata
 from .._validation import FloatArray, IndexArray
 from ..tallies import Tally
+from ..tallies._design import Design
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ class Sampler:
         Each block has noise of its own and enters its tally by itself, so counts and sums do not depend on how blocks
         are put together.
         """
-        needs_noise = any(piece.tally.needs_noise for piece in pieces)
+        own_noise = [piece.tally.needs_noise for piece in pieces]
+        needs_noise = any(own_noise)
+        designs = [piece.tally.design for piece in pieces]
         arrays, shape = self._arrays(needs_noise), pieces[0].row.shape
         n_features, sides = pieces[0].row.size, 2 if paired else 1
         n_noisy = count_noisy(self.sigma, n_features)
@@ -93,16 +96,16 @@ class Sampler:
                 for (piece, block, _), (low, high) in zip(call, room.spans, strict=True):
                     seed = Seed(self.entropy, stage, pieces[piece].key, block)
                     arrays.standard_normal(seed, room.noise[low:high])
-                    _redirect(arrays, pieces[piece], block, room.noise[low:high])
+                    _redirect(arrays, designs[piece], block * pieces[piece].block_size, room.noise[low:high])
                 for piece, low, high in _runs(call, room.spans):
                     far = None if room.far is None else room.far[low:high]
                     arrays.add_noise(flat[piece], room.noise[low:high], self.sigma, room.near[low:high], far)
                 votes = self._vote(room.rows, self._batch(n_features)).reshape(sides, -1)
                 seen = arrays.as_tally_input(room.noise)[None] if needs_noise else None
                 for (piece, _, _), (low, high) in zip(call, room.spans, strict=True):
-                    tally = pieces[piece].tally
                     own = votes[None, :, low:high] if paired else votes[:, low:high]
-                    tally.update(seen[:, low:high] if seen is not None and tally.needs_noise else None, own)
+                    own_seen = seen[:, low:high] if seen is not None and own_noise[piece] else None
+                    pieces[piece].tally.update(own_seen, own)
 
     def fill_gradients(self, piece: Piece, stage: int) -> None:
         """Count votes and sum the gradients of the candidate's margin, in units of sigma.
@@ -114,12 +117,13 @@ class Sampler:
         x = arrays.row(piece.row)
         n_noisy = count_noisy(self.sigma, piece.row.size)
         candidate = int(piece.tally.candidate[0])  # type: ignore[attr-defined]
+        design = piece.tally.design
         for block, n in block_slices(piece.n_draws, piece.block_size, *piece.blocks):
             rows = arrays.empty(n, x)
             in_place = n_noisy == piece.row.size and self.grid is None
             noise = rows if in_place else arrays.empty_noise(n, x[:n_noisy])
             arrays.standard_normal(Seed(self.entropy, stage, piece.key, block), noise)
-            _redirect(arrays, piece, block, noise)
+            _redirect(arrays, design, block * piece.block_size, noise)
             arrays.add_noise(x, noise, self.sigma, rows)
             votes, gradients = self.voter.vote_with_gradients(rows.reshape(-1, *shape), candidate)
             piece.tally.update(arrays.gradients_in_units(gradients.reshape(1, n, -1), self.sigma), votes[None])
@@ -136,13 +140,12 @@ class Sampler:
         return np.concatenate([self.voter.vote(rows[i : i + even]) for i in range(0, len(rows), even)])
 
 
-def _redirect(arrays: Any, piece: Piece, block: int, noise: Any) -> None:
-    """Move the noise of a block along the direction of the piece's design, if it has one, into the strata of its
-    draws."""
-    design = piece.tally.design
+def _redirect(arrays: Any, design: Design | None, first: int, noise: Any) -> None:
+    """Move noise, from the draw with the number `first` on, along the direction of a design, if there is one, into the
+    strata of its draws."""
     if design is not None:
         along = arrays.along(noise, design.direction)
-        strata = design.strata(block * piece.block_size, len(along))
+        strata = design.strata(first, len(along))
         arrays.move_along(noise, design.direction, moved_into_strata(along, design.cuts, strata) - along)
 
 

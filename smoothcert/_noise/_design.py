@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
@@ -15,12 +18,31 @@ def moved_into_strata(along: FloatArray, cuts: tuple[float, ...], strata: NDArra
     Quantiles are kept: a number below which lies the part `u` of the normal law goes where the part `u` of its stratum
     lies below. Above zero the same is done with the other tail, which is exact there.
     """
+    law = _restricted_laws(cuts)
+    sign = law.sign[strata]
+    quantiles = ndtri(law.start[strata] + ndtr(sign * along) * law.mass[strata])
+    moved = sign * np.clip(quantiles, law.low[strata], law.high[strata])
+    inside: FloatArray = np.minimum(moved, law.last[strata])
+    return inside
+
+
+class _RestrictedLaws(NamedTuple):
+    """Normal laws restricted to strata, each seen from the tail that is nearer."""
+
+    sign: FloatArray  # -1 where that is the upper tail, and numbers are negated
+    low: FloatArray
+    high: FloatArray
+    start: FloatArray  # mass below `low`
+    mass: FloatArray
+    last: FloatArray  # the largest number, not negated: edges belong to the stratum above them
+
+
+@lru_cache(maxsize=64)
+def _restricted_laws(cuts: tuple[float, ...]) -> _RestrictedLaws:
     ends = np.concatenate([[-np.inf], cuts, [np.inf]])
-    low, high = ends[strata], ends[strata + 1]
+    low, high = ends[:-1], ends[1:]
     sign = np.where(low + high > 0.0, -1.0, 1.0)
+    last = np.nextafter(high, -np.inf)
     low, high = np.where(sign > 0.0, low, -high), np.where(sign > 0.0, high, -low)
     start = ndtr(low)
-    moved = sign * np.clip(ndtri(start + ndtr(sign * along) * (ndtr(high) - start)), low, high)
-    # Edges belong to the stratum above them.
-    inside: FloatArray = np.minimum(moved, np.nextafter(ends[strata + 1], -np.inf))
-    return inside
+    return _RestrictedLaws(sign, low, high, start, ndtr(high) - start, last)

@@ -7,6 +7,7 @@ So whatever is known of the votes given the stratum stays true; only the numbers
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,14 @@ class Design:
 
         They depend on nothing but the number of a draw, and any run of draws has about its share in each stratum.
         """
-        numbers = np.arange(first, first + n, dtype=np.uint64)
-        places = (numbers * _GOLDEN >> np.uint64(11)) * 2.0**-53
         ends = np.cumsum(self.shares)
-        return np.searchsorted(ends[:-1] / ends[-1], places, side="right")
+        return np.searchsorted(ends[:-1] / ends[-1], _places(first, n), side="right")
+
+
+@lru_cache(maxsize=128)
+def _places(first: int, n: int) -> FloatArray:
+    """Return where draws fall between 0 and 1; the same for all inputs."""
+    numbers = np.arange(first, first + n, dtype=np.uint64)
+    places: FloatArray = (numbers * _GOLDEN >> np.uint64(11)) * 2.0**-53
+    places.setflags(write=False)
+    return places

@@ -439,20 +439,23 @@ class RivalTally(DirectionalEvidence):
         n_classes = self.counts.shape[1]
         for row, of_row in enumerate(np.asarray(votes)):
             chosen = of_row.astype(np.intp, copy=False)
-            # One more class for those who voted for none.
-            chosen = np.where((chosen >= 0) & (chosen < n_classes), chosen, n_classes)
+            if chosen.min(initial=0) < 0 or chosen.max(initial=0) >= n_classes:
+                # One more class for those who voted for none.
+                chosen = np.where((chosen >= 0) & (chosen < n_classes), chosen, n_classes)
             self.counts[row] += np.bincount(chosen, minlength=n_classes + 1)[:n_classes]
             self.n[row] += len(chosen)
             rivals = self.plan.rivals[row]
-            if not np.any(rivals >= 0):
+            if rivals.max(initial=-1) < 0:
                 continue
-            group = np.ones(n_classes + 1, dtype=np.intp)  # of those that are not measured
-            group[rivals[rivals >= 0]] = 2 + np.flatnonzero(rivals >= 0)
+            group = np.ones(n_classes + 1, dtype=np.intp)
+            group[rivals] = np.arange(2, 2 + len(rivals))
+            group[n_classes] = 1  # those who voted for none, as those who voted for classes that are not measured
             group[self.candidate[row]] = 0
             found = class_sums(
                 noise[row], group[chosen], 2 + len(rivals), self.plan.direction[row], self.plan.edges, self.plan.strata
             )
-            self.bin_hits[row] += np.delete(found.hits, 1, axis=0)
+            self.bin_hits[row, 0] += found.hits[0]
+            self.bin_hits[row, 1:] += found.hits[2:]
             self.bin_trials[row] += found.trials
             self.grad_sum[row] += found.total
             self.grad_sq[row] += found.square

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -133,9 +134,7 @@ def class_sums(
     trials = np.bincount(place, minlength=n_bins)
     hits = np.bincount(group * n_bins + place, minlength=n_groups * n_bins).reshape(n_groups, n_bins)
     slot, n_slots = group * n_strata + strata[place], n_groups * n_strata
-    # Each sample belongs to one slot: a sparse product takes one addition a number, whatever the number of slots.
-    ones = csc_array((np.ones(len(slot)), slot, np.arange(len(slot) + 1)), shape=(n_slots, len(slot)))
-    total = ones @ wide if on_host else (wide.new_tensor(ones.toarray()) @ wide).cpu().numpy()
+    total = _sums_in_slots(wide, slot, n_slots)
     across = total - (total @ direction)[:, None] * direction
     length_across = lengths - np.square(along)
     square = np.asarray(np.bincount(slot, weights=length_across, minlength=n_slots), dtype=np.float64)
@@ -150,6 +149,43 @@ def class_sums(
     return DirectionalSums(
         hits, trials, round_sum(across).reshape(*shape, -1), rounded.reshape(shape), error.reshape(shape)
     )
+
+
+class _Selectors(threading.local):
+    """Sparse matrices of zeros and ones, one for each shape, whose ones are moved from call to call: to make one takes
+    longer than to multiply with it."""
+
+    def __init__(self) -> None:
+        self.of_shape: dict[tuple[int, int], Any] = {}
+
+    def select(self, slot: IntArray, n_slots: int) -> Any:
+        """Return the matrix that sums samples into their slots."""
+        shape = n_slots, len(slot)
+        if shape not in self.of_shape:
+            if len(self.of_shape) >= _MOST_SELECTORS:
+                self.of_shape.clear()
+            ends = np.arange(len(slot) + 1, dtype=np.int32)
+            self.of_shape[shape] = csc_array((np.ones(len(slot)), slot.astype(np.int32), ends), shape=shape)
+        ones = self.of_shape[shape]
+        ones.indices[:] = slot
+        return ones
+
+
+_MOST_SELECTORS = 16
+"""There are few shapes in a run: blocks are equally long, but for the last one of each stage."""
+
+_selectors = _Selectors()
+
+
+def _sums_in_slots(noise: Any, slot: IntArray, n_slots: int) -> FloatArray:
+    """Return the sum of the samples in each slot; a sparse product takes one addition a number, whatever the number of
+    slots."""
+    ones = _selectors.select(slot, n_slots)
+    if isinstance(noise, np.ndarray):
+        sums: FloatArray = ones @ noise
+        return sums
+    on_device: FloatArray = (noise.new_tensor(ones.toarray()) @ noise).cpu().numpy()
+    return on_device
 
 
 _TICKS = 2**11
@@ -178,7 +214,8 @@ def bins_of(values: FloatArray, edges: tuple[float, ...]) -> IntArray:
         return np.searchsorted(with_end[:-1], values, side="right")
     tick = values - start
     tick *= scale
-    np.clip(tick, 0.0, _TICKS - 1.0, out=tick)
+    np.maximum(tick, 0.0, out=tick)
+    np.minimum(tick, _TICKS - 1.0, out=tick)
     place = certain[tick.astype(np.intp)]
     place += values >= with_end[place]
     return place
@@ -205,6 +242,9 @@ def place_in_bins(
     padded = np.concatenate([[-np.inf], edges, [np.inf]])
     gap = np.minimum(along - padded[place], padded[place + 1] - along)
     doubt = 3.0 * gamma(len(direction) + 16.0)
+    # Components are not longer than the noise: first a test of all samples together.
+    if np.min(gap, initial=np.inf) > 3.0 * doubt * math.sqrt(np.max(lengths, initial=0.0)):
+        return place
     for sample in np.flatnonzero(gap <= doubt * (np.sqrt(lengths) + np.abs(along))):
         row = np.asarray(noise[sample] if isinstance(noise, np.ndarray) else noise[sample].cpu())
         # Sums without rounding, of products with one rounding each.

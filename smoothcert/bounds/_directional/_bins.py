@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..._numerics import density
-from ..._validation import BoolArray, FloatArray
+from ..._validation import BoolArray, FloatArray, IndexArray
 from ._integral import ChordEnds, InnerIntegral, RoughIntegral, inner_integral, tangent_roots
 
 # All of these are about how fast good multipliers are found. The bound is valid for any multipliers.
@@ -88,6 +88,19 @@ class WarmStart(NamedTuple):
 
     def take(self, rows: BoolArray) -> WarmStart:
         return WarmStart(self.upper[rows], self.end[rows])
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...]) -> WarmStart:
+        return cls(np.zeros(shape, dtype=bool), np.zeros(shape))
+
+    def between(self, before: IndexArray, after: IndexArray, way: FloatArray) -> WarmStart:
+        """Return starts at parts of the way between solutions along the axis before the last; where these are on
+        different curves, at the nearer one. One problem after the other."""
+        upper, ends = (self.upper[:, before], self.upper[:, after]), (self.end[:, before], self.end[:, after])
+        way = np.where(upper[0] == upper[1], way[:, None], np.rint(way)[:, None])
+        end = ends[0] + way * (ends[1] - ends[0])
+        n_bins = end.shape[-1]
+        return WarmStart(np.where(way > 0.5, upper[1], upper[0]).reshape(-1, n_bins), end.reshape(-1, n_bins))
 
 
 def solve_bins(

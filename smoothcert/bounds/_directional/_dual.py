@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._validation import BoolArray, FloatArray
+from ..._validation import BoolArray, FloatArray, IndexArray
 from ._bins import Bins, WarmStart, solve_bins
 from ._integral import ChordEnds, InnerIntegral, inner_integral
 
@@ -27,18 +27,26 @@ from ._integral import ChordEnds, InnerIntegral, inner_integral
 _LOG_TOLERANCE = 1e-2
 """Slopes this close, relatively, are good enough: at the best slope the bound is flat."""
 
-_LEAST_STEPS, _STEPS = 2, 6
-"""Fewest and most slopes that are tried. At least two, because bins start from where the last slope left them. The best
-multipliers met on the way are returned."""
 
-_BIN_STEPS = (3, 2)
-"""Newton steps in the bins, for the first slope and for each other one; so few solve nearly all bins."""
+class _Effort(NamedTuple):
+    """Newton steps in the bins, for the first slope and for each other one; fewest and most slopes that are tried."""
 
-_THOROUGH_BIN_STEPS = (25, 10)
-"""The same for single bounds, where time matters less: halving alone would narrow a bracket to 2^-25 of its width."""
+    at_first: int
+    later: int
+    least: int
+    most: int
 
-_THOROUGH_STEPS = 20
-"""Slopes for single bounds, at most."""
+
+_USUAL = _Effort(3, 2, 3, 6)
+"""So few steps solve nearly all bins. At least three slopes, because bins start from where the last slope left them.
+The best multipliers met on the way are returned."""
+
+_EFFORTS = {0: _USUAL, 2: _Effort(2, 0, 1, 1), 1: _Effort(1, 0, 1, 1)}
+"""For problems that are solved from the start, 0, and for those between two solutions, by how far away these are: the
+farther ones first."""
+
+_THOROUGH = _Effort(25, 10, 3, 20)
+"""For single bounds, where time matters less: halving alone would narrow a bracket to 2^-25 of its width."""
 
 _SHORT_STEP, _LONG_STEP = 0.2, 0.6
 """Steps of the logarithm of the slope: up to which one by Newton's method is trusted, and the longest without a
@@ -76,10 +84,10 @@ def _value(
 
 
 def integral_value(
-    ends: ChordEnds, across: FloatArray, multipliers: Multipliers
+    ends: ChordEnds, across: FloatArray, multipliers: Multipliers, kind: type[InnerIntegral] = InnerIntegral
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the mean of `J` for given multipliers, and its first and second derivative by the slope."""
-    inner = _inner(ends, multipliers, across)
+    inner = _inner(ends, multipliers, across, kind)
     tilt = multipliers.tilt
     parts = inner.lifted - multipliers.slopes * inner.moment - multipliers.nu * (1.0 - inner.missed)
     bend = np.sum(np.square(_not_far(inner.z)) * inner.rate, axis=0)
@@ -116,19 +124,65 @@ def best_multipliers(
     thorough : bool
         Whether to go on until hardly anything is left to be gained.
     """
-    shape, n_bins = across.shape, misses.shape[-1]
-    ends = ChordEnds(ends.mass, *(part.reshape(2, -1, n_bins) for part in ends[1:]))
-    of_bins = (np.broadcast_to(part, (*shape, n_bins)).reshape(-1, n_bins) for part in (misses, ridge, tilt))
-    problem = _Problem(Bins.from_ends(ends, across.ravel(), *of_bins), np.broadcast_to(grad_norm, shape).ravel())
+    shape = across.shape
+    problem = _Problem.from_arrays(ends, misses, grad_norm, across, ridge, tilt)
     starts = [across * USUAL_SLOPE, across * 0.02] if start is None else [start]
-    tried = [_solve(problem, np.log(first).ravel(), thorough) for first in starts]
+    effort = _THOROUGH if thorough else _USUAL
+    tried = [_solve(problem, np.log(first).ravel(), effort)[0] for first in starts]
     best = np.zeros(across.size, dtype=np.intp)
     if len(tried) > 1:
         bins = problem.bins
         best = np.argmax([_penalised(problem, _inner(bins.ends, m, bins.across), m) for m in tried], axis=0)
     each = np.arange(len(best))
     nu, k = np.stack([m.nu for m in tried])[best, each], np.stack([m.k for m in tried])[best, each]
-    return Multipliers(nu.reshape(*shape, n_bins), k.reshape(shape), tilt)
+    return Multipliers(nu.reshape(*shape, -1), k.reshape(shape), tilt)
+
+
+def multipliers_along(
+    ends: ChordEnds,
+    misses: FloatArray,
+    grad_norm: FloatArray,
+    across: FloatArray,
+    ridge: FloatArray | float,
+    start: FloatArray,
+    tilt: FloatArray,
+    along: FloatArray,
+) -> Multipliers:
+    """Return about `best_multipliers`, in less time, for displacements that follow one another along the last axis of
+    `across`, at places `along`: one in four is solved, and those in between start from their neighbours."""
+    n_rows, n_bins = len(across), misses.shape[-1]
+    problem = _Problem.from_arrays(ends, misses, grad_norm, across, ridge, tilt)
+    nu, slope = np.empty((*across.shape, n_bins)), start / across
+    place = WarmStart.empty(nu.shape)
+    apart = _neighbours(along)
+    for distance, effort in _EFFORTS.items():
+        these = apart == distance
+        before, after = (np.flatnonzero(these) + step for step in (-distance, distance))
+        first, nearby = slope[:, these], None
+        if distance:
+            way = (along[these] - along[before]) / (along[after] - along[before])
+            first, nearby = slope[:, before] ** (1.0 - way) * slope[:, after] ** way, place.between(before, after, way)
+        log_k = np.log(first * across[:, these]).ravel()
+        found, reached = _solve(problem.take(np.tile(these, n_rows)), log_k, effort, nearby)
+        new = found.nu.reshape(n_rows, -1, n_bins)
+        if distance:
+            # So few steps may lead anywhere, but multipliers change along the axis steadily.
+            new = np.clip(new, np.minimum(nu[:, before], nu[:, after]), np.maximum(nu[:, before], nu[:, after]))
+        nu[:, these], slope[:, these] = new, found.k.reshape(n_rows, -1) / across[:, these]
+        place.upper[:, these], place.end[:, these] = (part.reshape(new.shape) for part in reached)
+    return Multipliers(nu, slope * across, tilt)
+
+
+def _neighbours(along: FloatArray) -> IndexArray:
+    """Return how far away those are, on both sides, that each problem can start from; 0 if it has to be solved alone.
+
+    Where `along` changes its sign, the curves change places.
+    """
+    place = np.arange(len(along))
+    apart = np.where(place % 2 == 1, 1, np.where(place % 4 == 2, 2, 0))
+    inside = (place >= apart) & (place + apart < len(along))
+    before, after = np.where(inside, place - apart, 0), np.where(inside, place + apart, 0)
+    return np.where(inside & (np.sign(along[before]) == np.sign(along[after])), apart, 0)
 
 
 class _Problem(NamedTuple):
@@ -136,6 +190,21 @@ class _Problem(NamedTuple):
 
     bins: Bins
     grad_norm: FloatArray
+
+    @classmethod
+    def from_arrays(
+        cls,
+        ends: ChordEnds,
+        misses: FloatArray,
+        grad_norm: FloatArray,
+        across: FloatArray,
+        ridge: FloatArray | float,
+        tilt: FloatArray | float,
+    ) -> _Problem:
+        shape, n_bins = across.shape, misses.shape[-1]
+        ends = ChordEnds(ends.mass, *(part.reshape(2, -1, n_bins) for part in ends[1:]))
+        of_bins = (np.broadcast_to(part, (*shape, n_bins)).reshape(-1, n_bins) for part in (misses, ridge, tilt))
+        return cls(Bins.from_ends(ends, across.ravel(), *of_bins), np.broadcast_to(grad_norm, shape).ravel())
 
     def take(self, rows: BoolArray) -> _Problem:
         return _Problem(self.bins.take(rows), self.grad_norm[rows])
@@ -173,36 +242,44 @@ class _Bracket:
             setattr(self, name, values[rows])
 
 
-def _solve(problem: _Problem, log_k: FloatArray, thorough: bool) -> Multipliers:
-    """Return the best multipliers found: move the slope safely, solve the bins again, drop what has converged."""
+def _solve(
+    problem: _Problem, log_k: FloatArray, effort: _Effort, start: WarmStart | None = None
+) -> tuple[Multipliers, WarmStart]:
+    """Return the best multipliers found, and where the bins were at last: move the slope safely, solve the bins again,
+    drop what has converged."""
     tilt = problem.bins.tilt
     best = Multipliers(np.zeros(tilt.shape), np.exp(log_k), tilt)
+    last = WarmStart.empty(tilt.shape)
     largest = np.full(len(log_k), -np.inf)
     bracket = _Bracket(problem.bins.across)
     log_k = np.clip(log_k, bracket.least, bracket.most)
     active = np.arange(len(log_k))
-    place: WarmStart | None = None
-    at_first, later = _THOROUGH_BIN_STEPS if thorough else _BIN_STEPS
-    for step in range(_THOROUGH_STEPS if thorough else _STEPS):
+    place = start
+    for step in range(1, effort.most + 1):
         k = np.exp(log_k)
-        nu, inner, place = solve_bins(problem.bins, k, at_first if place is None else later, place)
+        nu, inner, place = solve_bins(problem.bins, k, effort.at_first if step == 1 else effort.later, place)
+        last.upper[active], last.end[active] = place
         value = _penalised(problem, inner, Multipliers(nu, k, problem.bins.tilt))
         better = value > largest[active]
         best.nu[active[better]], best.k[active[better]] = nu[better], k[better]
         largest[active] = np.maximum(value, largest[active])
+        if step == effort.most:
+            break
         excess, slope = _excess(problem, inner)
         moved = bracket.next(log_k, excess, slope * k)
         # The first steps are for the bins as much as for the slope.
-        going = (np.abs(moved - log_k) > _LOG_TOLERANCE) | (step < _LEAST_STEPS)
+        going = (np.abs(moved - log_k) > _LOG_TOLERANCE) | (step < effort.least)
         if not np.any(going):
             break
         bracket.keep(going)
         active, problem, place, log_k = active[going], problem.take(going), place.take(going), moved[going]
-    return best
+    return best, last
 
 
-def _inner(ends: ChordEnds, multipliers: Multipliers, across: FloatArray) -> InnerIntegral:
-    return inner_integral(ends.log_w, multipliers.nu, multipliers.slopes, across[..., None])
+def _inner(
+    ends: ChordEnds, multipliers: Multipliers, across: FloatArray, kind: type[InnerIntegral] = InnerIntegral
+) -> InnerIntegral:
+    return inner_integral(ends.log_w, multipliers.nu, multipliers.slopes, across[..., None], kind)
 
 
 def _total(parts: FloatArray) -> FloatArray:

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from ..._numerics import SAFETY, density
 from ..._validation import BoolArray, FloatArray, IndexArray
-from ._dual import USUAL_SLOPE, Multipliers, best_multipliers, integral_value
-from ._integral import ChordEnds, bin_masses, chord_ends
+from ._dual import USUAL_SLOPE, Multipliers, integral_value, multipliers_along
+from ._integral import ChordEnds, InnerIntegral, RoughIntegral, bin_masses, chord_ends
 
 BORDERS: FloatArray = np.array(
     [1.05, 1.03, 1.01, 0.99, 0.97, 0.945, 0.91, 0.865, 0.805, 0.725, 0.625, 0.5, 0.35, 0.15, -0.1, -0.4, -0.75]
@@ -144,14 +144,15 @@ def plan_cells(
     are searched from `start`, relative to the displacements across."""
     along, across = cell_middles(radius), radius[:, None] * _height
     tilt = np.broadcast_to(tilt, (*along.shape, misses.shape[-1]))
-    nu, k, _ = best_multipliers(
+    nu, k, _ = multipliers_along(
         _repeated(chord_ends(edges, along), n_functions(edges, misses)),
         np.broadcast_to(misses[:, None], (*along.shape, misses.shape[-1])),
         np.broadcast_to(grad_norm, along.shape),
         across,
         0.0 if ridge is None else ridge,
         start * across,
-        tilt=tilt,
+        tilt,
+        _middle,
     )
     return Cells(radius[:, None] * BORDERS, nu, k, across, radius, tilt)
 
@@ -204,7 +205,7 @@ def _largest_accepted(
     for _ in range(n_rounds):
         looking = search.going
         for _ in range(n_steps):
-            margin = test(search.radius, looking, everything=False)
+            margin = test(search.radius, looking, everything=False, rough=True)
             search.learn(margin, looking)
             looking = looking & ~search.settled(margin)
             if not np.any(looking):
@@ -262,9 +263,9 @@ def expected_radii(
     for rows, test in _tests(edges, cells, values[0], grad_norms[0], n_vertices, threshold):
         search = _Search(cells.radius[rows], test.functions)
         everywhere = np.ones(len(search.radius), dtype=bool)
-        search.advance(test(search.radius, everywhere, watch=True), everywhere)
-        search.advance(test(search.radius, everywhere, everything=False), everywhere)
-        margin = test(search.radius, everywhere, everything=len(values) > 1)
+        search.advance(test(search.radius, everywhere, watch=True, rough=True), everywhere)
+        search.advance(test(search.radius, everywhere, everything=False, rough=True), everywhere)
+        margin = test(search.radius, everywhere, everything=len(values) > 1, rough=True)
         search.advance(margin, everywhere)
         margins = [test.margin_with(value[rows], limit[rows]) for value, limit in zip(values, grad_norms, strict=True)]
         with np.errstate(invalid="ignore"):
@@ -371,10 +372,16 @@ class _CircleTest:
         self.rounding = SAFETY * (1.0 + np.sum(mass * np.abs(cells.nu), axis=-1))
 
     def __call__(
-        self, radius: FloatArray, going: BoolArray, everything: bool = True, watch: bool = False
+        self,
+        radius: FloatArray,
+        going: BoolArray,
+        everything: bool = True,
+        watch: bool = False,
+        rough: bool = False,
     ) -> FloatArray:
         """Return the margins of circles of these radii for some rows, over all points or over those that are watched;
-        with `watch`, points with margins near the smallest are watched from now on."""
+        with `watch`, points with margins near the smallest are watched from now on. Rough margins are off by up to
+        about 1e-6: they lead a search and accept nothing."""
         along, across, order = self._polygon(radius)
         unknown = np.isnan(radius)
         tested = self._tested(along, order) & (going & ~unknown)[:, None, None]
@@ -384,7 +391,8 @@ class _CircleTest:
         k = base * np.exp(self.log_factor[row, cell, vertex])
         ends = self._ends(along, row, vertex)
         multipliers = Multipliers(self.cells.nu[row, cell], k, self.cells.tilt[row, cell])
-        integral, by_k, bend = integral_value(ends, y, multipliers)
+        kind = RoughIntegral if rough else InnerIntegral
+        integral, by_k, bend = integral_value(ends, y, multipliers, kind)
         grad_norm = self.grad_norm[row, cell]
         bound = self.value[row, cell] - k * grad_norm + integral - self.rounding[row, cell]
         # A Newton step uphill in the logarithm, for the next call; whatever the slope is, the bound is valid.

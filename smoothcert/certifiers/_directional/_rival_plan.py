@@ -49,9 +49,8 @@ _NEAR_ENOUGH = 0.08
 """Relative error of the guessed radius up to which cells need not be made again; plans take longer than against one
 half."""
 
-_ROWS_AT_ONCE = 6
+_ROWS_AT_ONCE = 12
 """Fewer than against one half: there are twice as many bins."""
-
 
 _BETTER = 1.003
 """Factor by which a design must promise more than the first one to replace it."""
