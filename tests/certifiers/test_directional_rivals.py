@@ -7,8 +7,10 @@ import pytest
 from helpers import certifiers_under_test as under_test
 from helpers.planar_classes import CLASSES, PlanarClasses
 from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.frozen import FrozenEstimator
 
-from smoothcert import DirectionalCertifier, FirstOrderCertifier
+from smoothcert import DirectionalCertifier, FirstOrderCertifier, SmoothedClassifier
 from smoothcert.bounds import first_order_radius
 from smoothcert.certifiers._directional._rival_plan import rank_rivals
 from smoothcert.confidence import rival_limits
@@ -180,6 +182,35 @@ def test_nothing_measured_is_first_order_against_rivals():
     tally.update(None, votes)
     plain = FirstOrderCertifier(alpha=0.01).certify_tally(VoteTally(tally.counts, tally.n, [2])).radius
     np.testing.assert_array_equal(certifier.certify_tally(tally).radius, plain)
+
+
+class Stripes(ClassifierMixin, BaseEstimator):
+    """Three classes along the first feature, which are fixed."""
+
+    classes_ = np.arange(3)
+
+    def fit(self, X, y):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict(self, X):
+        return np.searchsorted([-1.5, 3.0], X[:, 0])
+
+
+def test_where_votes_agree_in_many_dimensions_the_rest_of_the_pilot_goes_to_the_votes():
+    """Only if so few votes for other classes are to be expected that no direction would be measured."""
+    certifier = DirectionalCertifier(20_000)
+    clf = SmoothedClassifier(FrozenEstimator(Stripes()), sigma=0.5, certifier=certifier, random_state=0)
+    score, _, turn, plan = (pilot.n_samples for pilot in certifier.pilots(gradients=False))
+    used = {}
+    for n_features in (100, 101):
+        X = np.zeros((2, n_features))
+        X[:, 0] = 2.0, 1.7  # one vote in 44 is for another class, and one in 215
+        used[n_features] = clf.fit(X, [1, 1]).certify(X).counts["n"]
+    np.testing.assert_array_equal(used[101], [20_000 - score - turn - plan, 20_000 - score - turn])
+    np.testing.assert_array_equal(used[100], 20_000 - score - turn - plan)
 
 
 def test_rivals_are_ranked_by_votes_and_the_strongest_is_always_among_them():

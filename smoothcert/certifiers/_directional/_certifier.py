@@ -49,6 +49,10 @@ _FRACTION_FOR_LOOKS = 0.1
 """Part of the samples for the pilot where radii are asked for. On small networks a twentieth lost answers, and a fifth
 was not better."""
 
+_MANY_DIMENSIONS, _LEAST_MISSES = 100, 150
+"""In more dimensions than these, a class that is expected to miss fewer votes of all samples is not measured: nothing
+was ever gained there, and the rest of the pilot is better spent on the votes."""
+
 _NUMBERS_OF_SCORES = 2**20
 """Scores of all classes are kept within 8 MB an input; otherwise the direction is that of the class against all."""
 
@@ -293,6 +297,8 @@ class DirectionalCertifier(BaseCertifier):
         """Return the plan with directions turned to where the runner-up is likely to overtake, and rivals ranked
         again."""
         contested = tally.plan.measured & (tally.hits < tally.n)
+        if tally.n_features > _MANY_DIMENSIONS:
+            contested &= (1.0 - tally.shares_at_random()[0]) * self.n_samples >= _LEAST_MISSES
         votes, own = tally.counts, tally.candidate
         plan = cast(RivalPlan, self._towards(turned_directions(tally), contested, votes, own))
         return with_pilot_design(plan, tally) if self._designs else plan
