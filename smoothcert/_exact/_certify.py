@@ -81,8 +81,8 @@ def exact_certificates(model: Any, X: Any, sigma: ArrayLike) -> ExactCertificate
     >>> scores, prediction, radius = exact_certificates(model, X[:3], sigma=0.5)
     >>> prediction
     array([0, 0, 0])
-    >>> radius.round(2)
-    array([2.82, 2.5 , 2.99])
+    >>> radius.round(1)
+    array([2.8, 2.5, 3. ])
     """
     front = _prepare(model, X, sigma)
     scores = front.form.expected_scores(front.X, front.sigma)

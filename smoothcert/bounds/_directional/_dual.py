@@ -135,7 +135,7 @@ def best_multipliers(
         best = np.argmax([_penalised(problem, _inner(bins.ends, m, bins.across), m) for m in tried], axis=0)
     each = np.arange(len(best))
     nu, k = np.stack([m.nu for m in tried])[best, each], np.stack([m.k for m in tried])[best, each]
-    return Multipliers(nu.reshape(*shape, -1), k.reshape(shape), tilt)
+    return Multipliers(nu.reshape(*shape, misses.shape[-1]), k.reshape(shape), tilt)
 
 
 def multipliers_along(
@@ -164,11 +164,11 @@ def multipliers_along(
             first, nearby = slope[:, before] ** (1.0 - way) * slope[:, after] ** way, place.between(before, after, way)
         log_k = np.log(first * across[:, these]).ravel()
         found, reached = _solve(problem.take(np.tile(these, n_rows)), log_k, effort, nearby)
-        new = found.nu.reshape(n_rows, -1, n_bins)
+        new = found.nu.reshape(n_rows, np.count_nonzero(these), n_bins)
         if distance:
             # So few steps may lead anywhere, but multipliers change along the axis steadily.
             new = np.clip(new, np.minimum(nu[:, before], nu[:, after]), np.maximum(nu[:, before], nu[:, after]))
-        nu[:, these], slope[:, these] = new, found.k.reshape(n_rows, -1) / across[:, these]
+        nu[:, these], slope[:, these] = new, found.k.reshape(new.shape[:2]) / across[:, these]
         place.upper[:, these], place.end[:, these] = (part.reshape(new.shape) for part in reached)
     return Multipliers(nu, slope * across, tilt)
 
