@@ -7,8 +7,14 @@ import pytest
 from scipy.optimize import brentq
 
 from smoothcert.bounds._directional._bins import Bins, solve_bins
-from smoothcert.bounds._directional._dual import USUAL_SLOPE, Multipliers, best_multipliers, dual_value
-from smoothcert.bounds._directional._integral import bin_masses, chord_ends, inner_integral
+from smoothcert.bounds._directional._dual import (
+    USUAL_SLOPE,
+    Multipliers,
+    best_multipliers,
+    dual_value,
+    multipliers_along,
+)
+from smoothcert.bounds._directional._integral import ChordEnds, bin_masses, chord_ends, inner_integral
 from smoothcert.bounds._directional._radius import (
     _CircleTest,
     _largest_accepted,
@@ -96,9 +102,12 @@ def test_no_slope_is_better_than_the_one_found(rng):
     """A grid of slopes, each with its bins solved to the end."""
     ends, misses, grad_norm, across = problems(rng, 200)
     bins = Bins.from_ends(ends, across, misses, np.zeros_like(misses), np.ones_like(misses))
-    found = best_multipliers(ends, misses, grad_norm, across, thorough=True)
-    quick = best_multipliers(ends, misses, grad_norm, across, start=across * USUAL_SLOPE)
-    value, quick_value = (dual_value(ends, misses, grad_norm, across, each) for each in (found, quick))
+    found = best_multipliers(ends, misses, grad_norm, across)
+    single = ChordEnds(ends.mass, ends.log_w[:, :, None], ends.weight[:, :, None])
+    start, ones = USUAL_SLOPE * across[:, None], np.ones((*misses.shape[:1], 1, misses.shape[1]))
+    of_single = single, misses[:, None], grad_norm[:, None], across[:, None]
+    quick = multipliers_along(*of_single, 0.0, start, ones, along=np.zeros(1))  # without neighbours
+    value, quick_value = dual_value(ends, misses, grad_norm, across, found), dual_value(*of_single, quick)[:, 0]
     best = np.max([value, quick_value], axis=0)
     for factor in np.exp(np.linspace(-3.0, 3.0, 61)):
         k = found.k * factor
@@ -124,7 +133,7 @@ def test_multipliers_from_those_of_neighbours_are_about_as_good(rng):
     quick = plan_cells(EDGES, misses, grad_norm, radius, ridge)
     ends = chord_ends(EDGES, cell_middles(radius))
     of_cells = np.broadcast_to(misses[:, None], quick.nu.shape), np.broadcast_to(grad_norm, quick.k.shape), quick.across
-    best = best_multipliers(ends, *of_cells, ridge, thorough=True)
+    best = best_multipliers(ends, *of_cells, ridge)
 
     def value(found):
         cost = np.sum(ends.mass * ridge * np.square(found.nu), axis=-1) / 2.0

@@ -74,7 +74,7 @@ def directional_lower_bound(
     # The best bound falls with `across`, so a slightly larger one is safe and keeps slopes away from zero.
     away = np.maximum(np.broadcast_to(across, shape), _LEAST_ACROSS)
     ends = chord_ends(edges, along)
-    multipliers = best_multipliers(ends, misses, grad_norm, away, thorough=True)
+    multipliers = best_multipliers(ends, misses, grad_norm, away)
     value = dual_value(ends, misses, grad_norm, away, multipliers)
     rounding = SAFETY * (1.0 + np.sum(ends.mass * np.abs(multipliers.nu), axis=-1))
     bound: FloatArray = np.clip(value - rounding, 0.0, 1.0)

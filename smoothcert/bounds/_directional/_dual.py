@@ -102,11 +102,9 @@ def best_multipliers(
     grad_norm: FloatArray,
     across: FloatArray,
     ridge: FloatArray | float = 0.0,
-    start: FloatArray | None = None,
     tilt: FloatArray | float = 1.0,
-    thorough: bool = False,
 ) -> Multipliers:
-    """Return the multipliers that make the bound large.
+    """Return the multipliers that make the bound large; hardly anything is left to be gained.
 
     Parameters
     ----------
@@ -117,22 +115,15 @@ def best_multipliers(
     grad_norm, across : ndarray of shape (...)
     ridge : ndarray of shape (..., n_bins)
         Cost of large multipliers: half of ``ridge * nu^2`` is taken off in each bin, times its mass.
-    start : ndarray of shape (...), optional
-        Slopes to start from; several are tried if there are none.
     tilt : ndarray of shape (..., n_bins)
         Factors of the slope in the bins, positive.
-    thorough : bool
-        Whether to go on until hardly anything is left to be gained.
     """
     shape = across.shape
     problem = _Problem.from_arrays(ends, misses, grad_norm, across, ridge, tilt)
-    starts = [across * USUAL_SLOPE, across * 0.02] if start is None else [start]
-    effort = _THOROUGH if thorough else _USUAL
-    tried = [_solve(problem, np.log(first).ravel(), effort)[0] for first in starts]
-    best = np.zeros(across.size, dtype=np.intp)
-    if len(tried) > 1:
-        bins = problem.bins
-        best = np.argmax([_penalised(problem, _inner(bins.ends, m, bins.across), m) for m in tried], axis=0)
+    starts = (across * USUAL_SLOPE, across * 0.02)
+    tried = [_solve(problem, np.log(first).ravel(), _THOROUGH)[0] for first in starts]
+    bins = problem.bins
+    best = np.argmax([_penalised(problem, _inner(bins.ends, m, bins.across), m) for m in tried], axis=0)
     each = np.arange(len(best))
     nu, k = np.stack([m.nu for m in tried])[best, each], np.stack([m.k for m in tried])[best, each]
     return Multipliers(nu.reshape(*shape, misses.shape[-1]), k.reshape(shape), tilt)
