@@ -50,8 +50,8 @@ _FRACTION_FOR_LOOKS = 0.1
 was not better."""
 
 _MANY_DIMENSIONS, _LEAST_MISSES = 100, 150
-"""In more dimensions than these, a class that is expected to miss fewer votes of all samples is not measured: nothing
-was ever gained there, and the rest of the pilot is better spent on the votes."""
+"""In more dimensions than these, a class that is expected to miss fewer votes of all samples is not measured. On
+CIFAR-10 nothing was gained there, and the rest of the pilot is better spent on the votes."""
 
 _NUMBERS_OF_SCORES = 2**20
 """Scores of all classes are kept within 8 MB an input; otherwise the direction is that of the class against all."""
